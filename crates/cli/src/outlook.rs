@@ -55,7 +55,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         .iter()
         .map(|(factor, level)| format!("{factor} = {level}"))
         .collect();
-    let metrics: Vec<&str> = plan.metrics.iter().map(|metric| metric.name()).collect();
+    let metrics: Vec<&str> = plan.metrics.iter().map(|metric| metric.noun()).collect();
     let mut lines = vec![
         match plan.question.is_empty() {
             true => plan.name.clone(),

@@ -150,7 +150,9 @@ pub(crate) fn has_scheme(typed: &str) -> bool {
 }
 
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
-    format!("\"{typed}\" is not a URL ({error}); percent-encode all characters that are not ASCII")
+    format!(
+        "\"{typed}\" is not a URL ({error}); percent-encode spaces and all characters that are not ASCII"
+    )
 }
 
 /// Returns the host, without the brackets around an IPv6 address.

@@ -29,13 +29,14 @@ Examples:
   prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
   prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
 
-TIME has a unit: 250us, 500ms, 30s, 5m. SIZE is a number of bytes, such as 512
-or 64K (1K is 1,024 bytes). Rates are requests per second; 20k is 20,000.
+TIME is 250us, 500ms, 30s or 5m, or a number of seconds. SIZE is a number of
+bytes, such as 512 or 64K (1K is 1,024 bytes). Rates are requests per second;
+20k is 20,000.
 
 EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count or a
-share such as 0.1%. Metrics: min, mean, max, p50, p(99) or any pN of response
-times (of other times with the prefix service., first_byte., connect., tls. or
-late.), rate, started, ok, failed, the name of an outcome, unfinished,
+percentage such as 0.1%. Metrics: min, mean, max, p50, p(99) or any pN of
+response times (of other times with the prefix service., first_byte., connect.,
+tls. or late.), rate, started, ok, failed, the name of an outcome, unfinished,
 unstarted, retried, busy."
 )]
 pub(crate) struct LoadArgs {

@@ -55,11 +55,11 @@ Examples:
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
 Exit status: 0 done; 1 done, but a --fail-if condition held, a --require
-condition did not hold, an --abort-if condition ended the load, no request
-succeeded, a verdict was withheld, or a variant is certainly worse than in the
---against run; 2 the arguments or the plan are wrong, nothing was run; 3 the
-environment refused an operation; 130 interrupted, results so far are printed
-and stored."
+condition did not hold, a condition was inconclusive (--strict), an --abort-if
+condition ended the load, no request succeeded, a verdict was withheld, or a
+variant is certainly worse than in the --against run; 2 the arguments or the
+plan are wrong, nothing was run; 3 the environment refused an operation; 130
+interrupted, results so far are printed and stored."
 )]
 pub(crate) struct Cli {
     /// The command to run.

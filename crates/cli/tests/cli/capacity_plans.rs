@@ -93,7 +93,7 @@ fn urls_are_compared_by_their_capacities() {
     for part in [
         "a trial searches for the capacity at p99 < 50 ms and failed < 0.1% (about 1 min, 5 min at \
          most)",
-        "decided by capacity_per_s",
+        "decided by capacity;",
         "--goal 'p99<50ms' --goal 'failed<0.1%' --max-rate 20000",
         "Trials run one after the other: the load is a capacity search",
     ] {

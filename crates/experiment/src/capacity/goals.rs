@@ -37,8 +37,6 @@ pub enum GoalsRefusal {
     },
     /// The search is too short for a goal that limits a response time.
     ShortTime {
-        /// Longest response time limit among the goals, in seconds.
-        limit_s: f64,
         /// Duration that a search needs, in seconds.
         search_s: f64,
     },
@@ -65,11 +63,9 @@ impl fmt::Display for GoalsRefusal {
                     None => write!(f, "use a search of at least {:.0}s", search_s.ceil()),
                 }
             }
-            GoalsRefusal::ShortTime { limit_s, search_s } => write!(
+            GoalsRefusal::ShortTime { search_s } => write!(
                 f,
-                "the probes of a search are too short for a limit of {}; use a search of at least \
-                    {:.0}s",
-                number::span(*limit_s),
+                "a search of this length can't judge the goals at any rate; it needs at least {:.0}s",
                 search_s.ceil()
             ),
         }
@@ -114,10 +110,7 @@ impl CapacityGoals {
         let settings = self.search(0, None);
         let search_s = settings.time_s_to_judge(f64::INFINITY);
         if settings.probe_s.is_none() && settings.time_s_max < search_s {
-            return Err(GoalsRefusal::ShortTime {
-                limit_s: settings.limit_s,
-                search_s,
-            });
+            return Err(GoalsRefusal::ShortTime { search_s });
         }
         match self.rate_max {
             Some(rate_max) if rate_max < settings.rate_min() => Err(GoalsRefusal::FewRequests {

@@ -169,13 +169,23 @@ pub(crate) fn finding(
         Some(name) => format!(" (mostly {name})"),
         None => String::new(),
     };
+    let processes = format!(
+        "other processes used up to {:.0}% of a core{mostly}",
+        worst.telemetry.foreign_percent
+    );
+    let guests = format!("used up to {:.0}% of a core", worst.telemetry.steal_percent);
+    let parties = match (
+        worst.telemetry.foreign_percent < 0.5,
+        worst.telemetry.steal_percent < 0.5,
+    ) {
+        (true, _) => format!("other guests {guests}"),
+        (false, true) => processes,
+        (false, false) => format!("{processes}, and other guests {guests}"),
+    };
     let seen = format!(
-        "In {} of {} trials something else used the machine: other processes used up to {:.0}% of a \
-         core{mostly} and other guests {:.0}%.",
+        "In {} of {} trials something else used the machine: {parties}.",
         noisy.len(),
         results.len(),
-        worst.telemetry.foreign_percent,
-        worst.telemetry.steal_percent
     );
     let has = |effect: fn(&NoiseEffect) -> bool| effects.iter().any(effect);
     let explains = effects.iter().find_map(|effect| match effect {

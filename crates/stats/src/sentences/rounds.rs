@@ -26,8 +26,8 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         change.map_or("no estimate".to_owned(), |change| change.with_interval())
     };
     let mut text = format!(
-        "{} of {} against {}: the {} of {} alone give {}; the blocks, on which the verdict is \
-         based, give {}.",
+        "{} of {} against {}: computed from the {} instead of the {}, the change is {}. The verdict \
+         uses the blocks: {}.",
         capitalized(comparison.metric.noun()),
         comparison.name,
         comparison.against_name,

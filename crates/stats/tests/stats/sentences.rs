@@ -371,15 +371,16 @@ fn rounds_next_to_blocks() {
         let compared = compare_rounds(&design, &evaluation, metric, values);
         compared.into_iter().map(|one| one.text).collect::<Vec<_>>()
     };
-    let text = "Request rate of tcp against unix: the 80 rounds of 8 blocks alone give −10.0% (−10.2% \
-                to −9.8%); the blocks, on which the verdict is based, give −10.0% (−11.3% to −8.7%). \
+    let text = "Request rate of tcp against unix: computed from the 80 rounds instead of the 8 \
+                blocks, the change is −10.0% (−10.2% to −9.8%). The verdict uses the blocks: −10.0% \
+                (−11.3% to −8.7%). \
                 The blocks differ by more than their rounds explain, so more blocks would \
                 narrow the interval, but longer blocks would not.";
     assert_eq!(said(&values, RoundMetric::RatePerS), [text]);
     values[1].remove(&(3, 4));
     let lacking = said(&values, RoundMetric::MeanResponseUs).remove(0);
     assert!(
-        lacking.starts_with("Mean response time of tcp against unix: the 79 rounds of 8 blocks")
+        lacking.starts_with("Mean response time of tcp against unix: computed from the 79 rounds instead of the 8 blocks")
     );
     assert!(lacking.ends_with(" Omitted because one of the two variants has no value: 1 round."));
     assert_eq!(said(&[], RoundMetric::RatePerS), [""; 0]);

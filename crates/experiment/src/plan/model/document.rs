@@ -53,6 +53,11 @@ pub(crate) fn read_plan(
     } else {
         "factors"
     });
+    if factors.is_empty()
+        && let Some(constant) = constants.first()
+    {
+        factors::report_single_level(constant.line, &constant.name, &mut reader);
+    }
     let variants = variants::read_variants(listed, &factors, factors_line, &mut reader);
     let chosen = table
         .get("baseline")

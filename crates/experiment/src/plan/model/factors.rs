@@ -70,15 +70,7 @@ pub(crate) fn read_factors(
             );
         }
         if levels.len() == 1 && !is_constant(&levels[0], &entry.key, baseline) {
-            reader.report_with_hint(
-                DiagnosticKind::Structure,
-                entry.line,
-                format!(
-                    "factor \"{}\" has one level; comparing needs at least two",
-                    entry.key
-                ),
-                "add a level, or name another one in baseline",
-            );
+            report_single_level(entry.line, &entry.key, reader);
         }
         let keys = unify(&mut levels);
         factors.push(PlanFactor {
@@ -89,6 +81,16 @@ pub(crate) fn read_factors(
         });
     }
     factors
+}
+
+/// Reports a factor with a single level.
+pub(crate) fn report_single_level(line: usize, factor: &str, reader: &mut PlanReader<'_>) {
+    reader.report_with_hint(
+        DiagnosticKind::Structure,
+        line,
+        format!("factor \"{factor}\" has one level; comparing needs at least two"),
+        "add a level, or name another one in baseline",
+    );
 }
 
 /// Returns true if the only level of a factor is a table that the baseline names.

@@ -109,8 +109,8 @@ fn contradictions_are_refused_with_their_lines() {
         ),
         (
             with("").replace("blocks   =", "warmup = \"1s\"\nblocks   ="),
-            "a capacity search chooses its loads, so [trials] has no warmup (remove the key; probe of \
-             [load] sets the length of each probe)",
+            "a capacity search chooses its loads, so [trials] has no warmup (remove the key; `probe` \
+             in [load] sets the length of each probe)",
         ),
         (
             plan("model = \"capacity\"\n"),

@@ -431,6 +431,26 @@ fn cyclic_needs() {
 }
 
 #[test]
+fn a_plan_in_which_no_factor_varies_is_refused() {
+    let plan = r#"
+baseline = { socket = "tcp" }
+[factors]
+socket = [{ name = "tcp", listen = "tcp" }]
+[service.app]
+command = ["app-server", "{{ app.address }}"]
+[load]
+target = "app"
+"#;
+    assert_eq!(
+        Study::new().diagnostics(plan),
+        [
+            "plan.toml:4: factor \"socket\" has one level; comparing needs at least two (add a level, \
+             or name another one in baseline)"
+        ]
+    );
+}
+
+#[test]
 fn variants_and_baselines_that_do_not_match() {
     let study = Study::new();
     let listed = |variants: &str| {

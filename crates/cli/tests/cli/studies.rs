@@ -347,6 +347,27 @@ fn each_study_prints_its_dry_run() {
 }
 
 #[test]
+fn the_load_of_lb_cores_can_bypass_the_kernel() {
+    let workdir = Workdir::new();
+    let study = ["study", "run", "lb-cores", "--dry-run"];
+    let usual = workdir.run(&study).expect(0);
+    assert!(!usual.out.contains("a separate network"), "{}", usual.out);
+    let client = "client = { name = \"xdp\", place = \"clients\", servers = \"servers\", \
+                  io = \"xdp\", interface = \"lan\" }";
+    let bypass = workdir
+        .run(&[&study[..], &["--level", client]].concat())
+        .expect(0);
+    for part in [
+        "baseline: client = native",
+        "place clients: a separate network",
+        "daemon off; (in servers, on core",
+        "load: --io=xdp --interface=lan (in clients)",
+    ] {
+        assert!(bypass.out.contains(part), "{part}: {}", bypass.out);
+    }
+}
+
+#[test]
 fn a_level_that_is_added_runs_or_is_refused() {
     let workdir = Workdir::new();
     let level = "crypto={ name = \"third\", lib = \"/\" }";

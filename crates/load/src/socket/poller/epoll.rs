@@ -15,7 +15,7 @@ use rustix::time::{
 };
 use socket2::Socket;
 
-use super::{EVENTS_MAX, Interest, ReadyEvent, key_of, number_of};
+use super::{EVENTS_MAX, Interest, ReadyEvent};
 use crate::socket::Key;
 
 /// Number of the timer. No connection has it.
@@ -55,12 +55,12 @@ impl EpollPoller {
     }
 
     pub(super) fn add(&self, socket: &Socket, key: Key, interest: Interest) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(number_of(key));
+        let data = epoll::EventData::new_u64(key.to_bits());
         Ok(epoll::add(&self.epoll, socket, data, flags(interest))?)
     }
 
     pub(super) fn modify(&self, socket: &Socket, key: Key, interest: Interest) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(number_of(key));
+        let data = epoll::EventData::new_u64(key.to_bits());
         Ok(epoll::modify(&self.epoll, socket, data, flags(interest))?)
     }
 
@@ -89,7 +89,7 @@ impl EpollPoller {
             let broken = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
             let readable = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | broken;
             ready.push(ReadyEvent {
-                key: key_of(number),
+                key: Key::from_bits(number),
                 readable: flags.intersects(readable),
                 writable: flags.intersects(epoll::EventFlags::OUT | broken),
             });

@@ -112,20 +112,6 @@ impl SocketPoller {
     }
 }
 
-/// Returns the number under which the system knows a socket. It distinguishes successive
-/// connections with the same index.
-fn number_of(key: Key) -> u64 {
-    u64::from(key.generation) << 32 | u64::from(key.index)
-}
-
-/// Returns the key that [`number_of`] converted.
-fn key_of(number: u64) -> Key {
-    Key {
-        index: number as u32,
-        generation: (number >> 32) as u32,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};

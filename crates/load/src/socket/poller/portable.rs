@@ -7,7 +7,7 @@ use std::time::Duration;
 use polling::{Event, Events, PollMode, Poller};
 use socket2::Socket;
 
-use super::{EVENTS_MAX, Interest, ReadyEvent, key_of, number_of};
+use super::{EVENTS_MAX, Interest, ReadyEvent};
 use crate::socket::Key;
 
 pub(super) struct PortablePoller {
@@ -46,7 +46,7 @@ impl PortablePoller {
         self.events.clear();
         self.poller.wait(&mut self.events, Some(time))?;
         ready.extend(self.events.iter().map(|event| ReadyEvent {
-            key: key_of(event.key as u64),
+            key: Key::from_bits(event.key as u64),
             readable: event.readable,
             writable: event.writable,
         }));
@@ -55,5 +55,5 @@ impl PortablePoller {
 }
 
 fn event(key: Key, interest: Interest) -> Event {
-    Event::new(number_of(key) as usize, interest.reading, interest.writing)
+    Event::new(key.to_bits() as usize, interest.reading, interest.writing)
 }

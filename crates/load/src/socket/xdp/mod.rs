@@ -169,7 +169,7 @@ impl<'run> XdpSockets<'run> {
         options: ConnectOptions,
         now: u64,
     ) -> Result<Handle, ConnectError> {
-        let (stack, tag) = (&mut self.stack, tag(key));
+        let (stack, tag) = (&mut self.stack, key.to_bits());
         if let Some(hash) = self.port.receive_hash() {
             let arrives_here = |port| {
                 self.port
@@ -248,7 +248,7 @@ impl<'run> XdpSockets<'run> {
         | Event::Reassembled(tag, _)
         | Event::Closed(tag)
         | Event::Failed(tag, _)) = event;
-        let key = key_of(tag);
+        let key = Key::from_bits(tag);
         let connection = self.connection(key)?;
         match event {
             Event::Connected(_) => {
@@ -362,17 +362,6 @@ impl<'run> XdpSockets<'run> {
             while self.next().is_some() {}
         }
         Ok(())
-    }
-}
-
-fn tag(key: Key) -> u64 {
-    u64::from(key.generation) << 32 | u64::from(key.index)
-}
-
-fn key_of(tag: u64) -> Key {
-    Key {
-        index: tag as u32,
-        generation: (tag >> 32) as u32,
     }
 }
 

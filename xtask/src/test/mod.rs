@@ -64,7 +64,7 @@ impl Step {
             Step::Tidy => "layers, sizes, words, paths in documents",
             Step::Build => "every crate with its tests, compiled by clippy",
             Step::Docs => "generated parts of the documents",
-            Step::Test => "every test, three programs at a time",
+            Step::Test => "every test, two programs at a time",
         }
     }
 }

@@ -12,9 +12,9 @@ use super::totals::Totals;
 use crate::Ending;
 use crate::cargo::command;
 
-/// Number of programs that run at the same time. While some programs wait, the others can use all
-/// cores.
-const PROGRAMS_AT_ONCE: usize = 3;
+/// Number of programs that run at the same time. While one program waits, the other can use all
+/// cores. With three, a trial of 1 s in a study once ended without a response.
+const PROGRAMS_AT_ONCE: usize = 2;
 
 /// Time without output after which a test program counts as hanging. No test takes this long, even
 /// on a busy machine.

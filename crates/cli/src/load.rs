@@ -272,18 +272,36 @@ fn with_lines<T>(
 /// Prints progress lines until the sender of `is_done` is dropped.
 fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
     let began = Instant::now();
-    let (mut before, mut counted) = (began, 0);
-    while is_done.recv_timeout(LINE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        let (now, (ended, failed)) = (Instant::now(), control.counts());
-        let per_s = ended.saturating_sub(counted) as f64 / (now - before).as_secs_f64();
-        (before, counted) = (now, ended);
-        progress.line(&format!(
-            "{}: {}, {} failed{}",
-            rounded(now - began),
-            number::rate(per_s),
-            number::count(failed),
-            left(spec, now - began, ended)
-        ));
+    let warmup = Duration::from_secs_f64(spec.info().warmup_s);
+    let (mut before, mut ok_before) = (Duration::ZERO, 0);
+    loop {
+        // The rate of one line never covers parts of both the warm-up and the measured part.
+        let is_warming_up = before < warmup;
+        let line_at = match before + LINE_INTERVAL {
+            at if is_warming_up => at.min(warmup),
+            at => at,
+        };
+        let pause = line_at.saturating_sub(began.elapsed());
+        if is_done.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let (now, (ended, failed)) = (began.elapsed(), control.counts());
+        let ok = ended.saturating_sub(failed);
+        let (span, counted) = (now - before, ok.saturating_sub(ok_before));
+        (before, ok_before) = (now, ok);
+        if span < LINE_INTERVAL {
+            continue;
+        }
+        let rate = number::rate(counted as f64 / span.as_secs_f64());
+        let last = rounded(span);
+        let what = match is_warming_up {
+            true => format!("warming up, {rate} finished in the last {last}"),
+            false => {
+                let failed = number::count(failed);
+                format!("{rate} ok in the last {last}, {failed} failed so far")
+            }
+        };
+        progress.line(&format!("{}: {what}{}", rounded(now), left(spec, now, ended)));
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use prony_report::text::TextOptions;
+use rustix::termios;
 
 /// Set when printing a result has failed.
 static LOST: AtomicBool = AtomicBool::new(false);
@@ -30,8 +31,30 @@ pub(crate) fn print(text: &str) {
 
 /// Prints a line to standard error.
 pub(crate) fn print_message(line: &str) {
+    let columns = match io::stderr().is_terminal() {
+        true => termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col.into()),
+        false => 0,
+    };
+    let text = wrapped(&sanitized(line), columns);
     // An error on standard error can't be reported anywhere else.
-    let _ = writeln!(io::stderr().lock(), "{}", sanitized(line));
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Breaks lines that are longer than a terminal's width between words, because terminals break
+/// words. A width of zero is unknown.
+fn wrapped(lines: &str, columns: usize) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for line in lines.split('\n') {
+        let text = line.trim_start_matches(' ');
+        let indent = line.len() - text.len();
+        if line.chars().count() <= columns || columns < indent + WIDTH_MIN {
+            all.push(line.to_owned());
+            continue;
+        }
+        let rows = prony_report::table::lines_of(text, columns - indent);
+        all.extend(rows.iter().map(|row| " ".repeat(indent) + row));
+    }
+    all.join("\n")
 }
 
 /// Replaces control characters. Parts of the text come from servers and other machines, and could
@@ -83,6 +106,18 @@ fn is_dumb() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_messages_are_not_broken() {
+        let text = "prony: ".to_owned() + &"word ".repeat(20) + "end\n  " + &"item ".repeat(12);
+        let wrapped_text = wrapped(&text, 60);
+        assert!(wrapped_text.lines().all(|line| line.chars().count() <= 60));
+        let mut items = wrapped_text.lines().filter(|line| line.contains("item"));
+        assert!(items.all(|line| line.starts_with("  item")));
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&wrapped_text), words(&text));
+        assert_eq!(wrapped(&text, 0), text);
+    }
 
     #[test]
     fn control_characters_are_replaced() {

@@ -246,12 +246,12 @@ fn ended(name: &str, result: &TrialResult) -> String {
     let Some(record) = &result.record else {
         return format!("block {block}, {name}: no record");
     };
-    let failed = match record.totals.failed {
-        0 => String::new(),
-        n => format!(", {} failed", number::count(n)),
+    let (ok, failed) = match record.totals.failed {
+        0 => ("", String::new()),
+        n => (" ok", format!(", {} failed", number::count(n))),
     };
     format!(
-        "block {block}, {name}: {}, p99 {}{failed}",
+        "block {block}, {name}: {}{ok}, p99 {}{failed}",
         number::rate(record.rate.ok_per_s),
         number::time(record.response_time_us.p99)
     )

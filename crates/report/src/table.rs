@@ -345,7 +345,7 @@ pub fn markdown(text: &str) -> String {
 }
 
 /// Breaks text into lines of at most `width` characters. Lines break between words if possible.
-fn lines_of(text: &str, width: usize) -> Vec<String> {
+pub fn lines_of(text: &str, width: usize) -> Vec<String> {
     let text = plain(text);
     if text.chars().count() <= width {
         return vec![text];

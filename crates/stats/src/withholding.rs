@@ -10,6 +10,13 @@ impl Comparison {
         self.doubt = Some(doubt.to_owned());
     }
 
+    /// Returns the sentence without the doubt that [`Comparison::doubt`] appended.
+    pub fn claim(&self) -> &str {
+        let doubt = self.doubt.as_deref().filter(|doubt| !doubt.is_empty());
+        let claim = doubt.and_then(|doubt| self.text.strip_suffix(doubt)?.strip_suffix("; "));
+        claim.unwrap_or(&self.text)
+    }
+
     /// Withdraws the verdict because the measurement can't support it. The estimate is kept as a
     /// description. `reason` completes the sentence "verdict withheld: …".
     pub fn withhold(&mut self, reason: &str) {

@@ -297,9 +297,10 @@ fn report(progress: &Progress, event: FleetEvent<'_>) {
 /// Formats a load's progress: rates, failures, and agents that have been silent for a while.
 fn progress_line(update: &ProgressUpdate) -> String {
     let mut line = format!(
-        "{}: {}, {} failed, {} loading",
+        "{}: {} ok in the last {}, {} failed so far, {} loading",
         rounded(update.elapsed),
-        number::rate(update.ended_per_s),
+        number::rate(update.ok_per_s),
+        rounded(update.span),
         number::count(update.failed),
         number::plural(update.agents as u64, "agent", "agents"),
     );
@@ -324,8 +325,8 @@ mod tests {
         let line = |agents, quiet: &[&str]| {
             progress_line(&ProgressUpdate {
                 elapsed: Duration::from_secs(5),
-                ended_per_s: 100.0,
-                ended: 500,
+                span: Duration::from_secs(5),
+                ok_per_s: 100.0,
                 failed: 0,
                 agents,
                 quiet: quiet.iter().map(|name| name.parse().unwrap()).collect(),

@@ -61,7 +61,17 @@ fn rate_of(rate: Option<f64>) -> String {
 
 /// Draws the rates, and one line for each recent probe, as many as fit.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: Theme) {
-    let block = panels::titled("bracket: ├ met, ┤ not met, ● probe", theme);
+    let (title, names) = match area.width {
+        ..37 => (
+            "├ met, ┤ not met, ● probe",
+            ["met up to", "not met from", "probe"],
+        ),
+        _ => (
+            "bracket: ├ met, ┤ not met, ● probe",
+            ["highest rate met", "lowest rate not met", "current probe"],
+        ),
+    };
+    let block = panels::titled(title, theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let [rates, steps] =
@@ -74,9 +84,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: 
         ])
     };
     let rows = [
-        row("highest rate met", bracket.ends.0, theme.good()),
-        row("lowest rate not met", bracket.ends.1, theme.odd()),
-        row("current probe", bracket.probe_per_s, theme.strong()),
+        row(names[0], bracket.ends.0, theme.good()),
+        row(names[1], bracket.ends.1, theme.odd()),
+        row(names[2], bracket.probe_per_s, theme.strong()),
     ];
     let widths = [Constraint::Fill(1), Constraint::Length(RATE_CELLS)];
     frame.render_widget(Table::new(rows, widths), rates);

@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::capacity_state::CapacityState;
-use super::{Theme, ViewContext, bracket, experiment_page, load_page, panels};
+use super::{ViewContext, bracket, experiment_page, panels};
 use crate::progress::rounded;
 
 /// Minimum terminal size (columns, rows) for panels side by side.
@@ -24,9 +24,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewC
     }
     let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();
-    let notes = panels::notes(&figures, context.messages, theme);
     let spare = area.height.saturating_sub(24);
-    let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
+    let notes = panels::notes(&figures, context.messages, theme);
+    let notes = panels::note_lines(&notes, area.width, experiment_page::NOTE_ROWS + spare / 6);
+    let notes_height = notes.len() as u16;
     let panels_height = 10 + (spare / 2).min(14);
     let first = state.searches.len().saturating_sub(SEARCHES_MAX);
     let searches = &state.searches[first..];
@@ -54,19 +55,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewC
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(Line::styled(state.title.clone(), theme.strong()), head);
+    let line = |text: &str| panels::shortened(text, area.width);
+    frame.render_widget(Line::styled(line(&state.title), theme.strong()), head);
     let (words, share) = progress(state);
     panels::gauge(frame, gauge, &words, Some(share), theme);
-    frame.render_widget(Line::from(probe(state)), now);
+    frame.render_widget(Line::from(line(&probe(state))), now);
     let [left, right] = panels::halves(load);
     experiment_page::running(frame, left, &figures, theme);
     bracket::draw(frame, right, &state.bracket, theme);
     if !searches.is_empty() {
-        list(frame, searches_area, "searches", searches.iter(), theme);
+        panels::list(frame, searches_area, "searches", searches.iter(), theme);
     }
-    list(frame, probes, "probes", state.probes.iter(), theme);
-    panels::wrapped(frame, notes_area, notes);
-    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+    panels::list(frame, probes, "probes", state.probes.iter(), theme);
+    frame.render_widget(Paragraph::new(notes), notes_area);
+    panels::foot(frame, foot, context);
 }
 
 /// Describes the progress of the searches, and returns the finished fraction.
@@ -96,21 +98,6 @@ fn probe(state: &CapacityState) -> String {
     format!("probe {}, {rate}{progress}", state.probes_begun)
 }
 
-/// Draws as many of the newest lines as fit.
-fn list<'a>(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    title: &str,
-    lines: impl ExactSizeIterator<Item = &'a String>,
-    theme: Theme,
-) {
-    let block = panels::titled(title, theme);
-    let room = usize::from(block.inner(area).height);
-    let first = lines.len().saturating_sub(room);
-    let lines = lines.skip(first).map(|line| Line::from(line.clone()));
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
-}
-
 /// Draws only the most important lines, for a small terminal.
 fn small(frame: &mut Frame<'_>, area: Rect, state: &CapacityState, context: &ViewContext<'_>) {
     let theme = context.theme;
@@ -120,10 +107,12 @@ fn small(frame: &mut Frame<'_>, area: Rect, state: &CapacityState, context: &Vie
         Line::from(probe(state)),
     ];
     lines.extend(state.bracket.words());
-    lines.push(panels::rate(&figures, theme));
+    lines.push(panels::rate(&figures, area.width, theme));
     lines.extend(state.searches.last().cloned().map(Line::from));
-    lines.extend(panels::notes(&figures, context.messages, theme));
+    let notes = panels::notes(&figures, context.messages, theme);
+    let room = area.height.saturating_sub(lines.len() as u16 + 1);
+    lines.extend(panels::note_lines(&notes, area.width, room));
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     panels::wrapped(frame, body, lines);
-    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+    panels::foot(frame, foot, context);
 }

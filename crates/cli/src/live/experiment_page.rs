@@ -10,7 +10,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 
 use super::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use super::follower::LoadFigures;
-use super::{Theme, ViewContext, load_page, panels, rounds};
+use super::{Theme, ViewContext, panels, rounds};
 use crate::progress::rounded;
 
 /// Minimum terminal size (columns, rows) for panels side by side.
@@ -19,6 +19,12 @@ const FULL_SIZE_MIN: (u16, u16) = (60, 18);
 const SCALE_WIDTH_MIN: u16 = 110;
 /// Minimum length of a bar, in cells.
 const BAR_MIN: u16 = 10;
+/// Maximum width of a service's name in the table of CPU usage, in cells.
+const NAME_MAX: u16 = 24;
+/// Minimum terminal width at which the table shows intervals.
+const INTERVAL_WIDTH_MIN: u16 = 72;
+/// Number of rows for findings and messages on a terminal of 24 rows.
+pub(super) const NOTE_ROWS: u16 = 3;
 /// Width of an interval drawn to scale, in cells.
 const SCALE_CELLS: usize = 31;
 
@@ -30,9 +36,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     }
     let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();
-    let notes = panels::notes(&figures, context.messages, theme);
     let spare = area.height.saturating_sub(24);
-    let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
+    let notes = panels::notes(&figures, context.messages, theme);
+    let notes = panels::note_lines(&notes, area.width, NOTE_ROWS + spare / 6);
+    let notes_height = notes.len() as u16;
     let load_height = 8 + (spare / 3).min(10);
     // The table gets the remaining rows, except for a few that the list of trials needs.
     let comparisons = u16::try_from(state.comparisons.len().max(1)).unwrap_or(u16::MAX);
@@ -49,10 +56,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(Line::styled(state.title.clone(), theme.strong()), head);
+    let line = |text: &str| panels::shortened(text, area.width);
+    frame.render_widget(Line::styled(line(&state.title), theme.strong()), head);
     let (words, share) = progress(state);
     panels::gauge(frame, gauge, &words, Some(share), theme);
-    frame.render_widget(Line::from(trial(state)), now);
+    frame.render_widget(Line::from(line(&trial(state))), now);
     let [left, right] = panels::halves(load);
     match &state.rounds {
         Some(of_block) => rounds::draw(frame, left, of_block, theme),
@@ -60,9 +68,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     }
     cpu(frame, right, &state.cpu, theme);
     comparisons_table(frame, table, state, theme);
-    last_trials(frame, ended, state, theme);
-    panels::wrapped(frame, notes_area, notes);
-    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+    panels::list(frame, ended, "trials", state.ended.iter(), theme);
+    frame.render_widget(Paragraph::new(notes), notes_area);
+    panels::foot(frame, foot, context);
 }
 
 /// Describes the progress of the experiment, and returns the finished fraction.
@@ -159,15 +167,19 @@ pub(super) fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, 
         Style::new()
     };
     let mark = if failed > 0 { "x " } else { "" };
+    let failures = panels::shortened(&format!("{mark}{}", failures.join(", ")), area.width);
     let text = vec![
-        panels::rate(figures, theme),
+        panels::rate(figures, area.width, theme),
         Line::from(format!("p50 {}, p90 {}", time(0), time(1))),
         Line::from(format!("p99 {}, p99.9 {}", time(2), time(3))),
-        Line::styled(format!("{mark}{}", failures.join(", ")), style),
+        Line::styled(failures, style),
         panels::load_sources(figures, area.width, theme),
     ];
     frame.render_widget(Paragraph::new(text), lines);
 }
+
+/// A figure of the table of CPU usage.
+type CpuPercent = fn(&CpuUse) -> f64;
 
 /// Draws the CPU usage of the services and the machine.
 fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
@@ -176,29 +188,37 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let most = cpu.iter().map(|it| it.user_percent + it.system_percent);
     let full = most.fold(100.0, f64::max);
     let right = |text: String| Cell::new(Line::from(text).right_aligned());
-    let name = (area.width / 3).clamp(9, 24);
-    let bar = area.width.saturating_sub(name + 3 * 7 + 1);
+    const FIGURE_WIDTH: u16 = 6;
+    let names = cpu.iter().map(|it| it.name.chars().count()).max();
+    let name = u16::try_from(names.unwrap_or(0)).unwrap_or(u16::MAX).min(NAME_MAX);
+    let all_figures: [(&str, CpuPercent); 3] = [
+        ("all", |it| it.user_percent + it.system_percent),
+        ("user", |it| it.user_percent),
+        ("system", |it| it.system_percent),
+    ];
+    let left = area.width.saturating_sub(name);
+    // If there is no room for every column, the sum matters most.
+    let figures = match left / (FIGURE_WIDTH + 1) {
+        0..3 => &all_figures[..1],
+        _ => &all_figures[..],
+    };
+    let bar = left.saturating_sub(figures.len() as u16 * (FIGURE_WIDTH + 1) + 1);
     let bar = if bar < BAR_MIN { 0 } else { bar };
     let rows = cpu.iter().take(room).map(|it| {
         let all = it.user_percent + it.system_percent;
         let filled = (all / full * f64::from(bar)).round() as usize;
-        Row::new([
-            Cell::new(it.name.clone()),
-            right(format!("{all:.0}")),
-            right(format!("{:.0}", it.user_percent)),
-            right(format!("{:.0}", it.system_percent)),
-            Cell::new(Span::styled("█".repeat(filled), theme.good())),
-        ])
+        let percents = figures.iter().map(|(_, percent)| right(format!("{:.0}", percent(it))));
+        let name_width = area.width.saturating_sub(FIGURE_WIDTH + 1).min(NAME_MAX);
+        let name = Cell::new(panels::shortened(&it.name, name_width));
+        let bar = Cell::new(Span::styled("█".repeat(filled), theme.good()));
+        Row::new([name].into_iter().chain(percents).chain([bar]))
     });
-    let head = ["all", "user", "system"].map(|text| right(text.to_owned()));
+    let head = figures.iter().map(|(heading, _)| right((*heading).to_owned()));
     let head = [Cell::new("")].into_iter().chain(head);
-    let widths = [
-        Constraint::Length(name),
-        Constraint::Length(6),
-        Constraint::Length(6),
-        Constraint::Length(6),
-        Constraint::Fill(1),
-    ];
+    let widths = [Constraint::Max(name)]
+        .into_iter()
+        .chain(figures.iter().map(|_| Constraint::Length(FIGURE_WIDTH)))
+        .chain((bar > 0).then_some(Constraint::Fill(1)));
     let table = Table::new(rows, widths)
         .header(Row::new(head).style(theme.dim()))
         .block(block);
@@ -207,7 +227,8 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
 
 /// Draws the comparisons so far.
 fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme: Theme) {
-    let block = panels::titled(&title_of(state), theme);
+    let title = panels::shortened(&title_of(state), area.width.saturating_sub(2));
+    let block = panels::titled(&title, theme);
     let baseline = only_baseline(&state.comparisons);
     let name = |compared: &ComparisonRow| match baseline {
         Some(_) => compared.names.0.clone(),
@@ -222,24 +243,33 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
     };
     let scale = Scale::of(all);
     let draws = area.width >= SCALE_WIDTH_MIN;
+    let shows_interval = area.width >= INTERVAL_WIDTH_MIN;
+    // The columns are separated by one cell.
+    let figures = 10 + 13 + if shows_interval { 21 } else { 0 } + if draws { 32 } else { 0 };
+    let left = area.width.saturating_sub(figures);
+    let longest = |lengths: &mut dyn Iterator<Item = usize>| {
+        u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX)
+    };
+    let names = longest(&mut all.iter().map(|it| name(it).chars().count()));
+    let metrics = longest(&mut all.iter().map(|it| it.metric.noun().chars().count()));
+    // If there is no room for both, each gets half.
+    let metric_width = metrics.min((left / 2).max(left.saturating_sub(names)));
+    let name_width = names.min(left.saturating_sub(metric_width));
     let mut rows: Vec<Row<'_>> = all[..shown]
         .iter()
         .map(|compared| {
             let (ratio, interval) = effect(compared);
             let (mark, word, style) = verdict(compared.verdict, theme);
-            let drawn = if draws {
-                scale.draw(compared)
-            } else {
-                String::new()
-            };
-            Row::new([
-                Cell::new(name(compared)),
-                Cell::new(compared.metric.name()).style(theme.dim()),
+            let metric = panels::shortened(compared.metric.noun(), metric_width);
+            let cells = [
+                Cell::new(panels::shortened(&name(compared), name_width)),
+                Cell::new(metric).style(theme.dim()),
                 Cell::new(Line::from(ratio).right_aligned()).style(theme.strong()),
-                Cell::new(interval),
-                Cell::new(drawn),
-                Cell::new(format!("{mark} {word}")).style(style),
-            ])
+            ];
+            let interval = shows_interval.then(|| Cell::new(interval));
+            let drawn = draws.then(|| Cell::new(scale.draw(compared)));
+            let verdict = Cell::new(format!("{mark} {word}")).style(style);
+            Row::new(cells.into_iter().chain(interval).chain(drawn).chain([verdict]))
         })
         .collect();
     if shown < all.len() {
@@ -250,28 +280,18 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
         Cell::new(""),
         Cell::new("metric"),
         Cell::new(Line::from("change").right_aligned()),
-        Cell::new("95% interval"),
-        Cell::new(if draws { scale.head() } else { String::new() }),
-        Cell::new("verdict"),
     ];
-    let names = all.iter().map(|it| name(it).chars().count());
-    let metrics = all.iter().map(|it| it.metric.name().len());
-    let longest = |lengths: &mut dyn Iterator<Item = usize>| {
-        u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX)
-    };
-    let metric = match area.width {
-        0..90 => 11,
-        _ => longest(&mut { metrics }).max(11),
-    };
-    let widths = [
-        Constraint::Max(longest(&mut { names })),
-        Constraint::Length(metric),
-        Constraint::Length(9),
-        Constraint::Length(20),
-        Constraint::Length(if draws { SCALE_CELLS as u16 } else { 0 }),
-        Constraint::Length(12),
-    ];
-    let table = Table::new(rows, widths)
+    let head = head
+        .into_iter()
+        .chain(shows_interval.then(|| Cell::new("95% interval")))
+        .chain(draws.then(|| Cell::new(scale.head())))
+        .chain([Cell::new("verdict")]);
+    let widths = [name_width, metric_width.max(6), 9]
+        .into_iter()
+        .chain(shows_interval.then_some(20))
+        .chain(draws.then_some(SCALE_CELLS as u16))
+        .chain([12]);
+    let table = Table::new(rows, widths.map(Constraint::Length))
         .header(Row::new(head).style(theme.dim()))
         .block(block);
     frame.render_widget(table, area);
@@ -384,19 +404,6 @@ impl Scale {
     }
 }
 
-/// Draws the most recent trials.
-fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme: Theme) {
-    let block = panels::titled("trials", theme);
-    let room = usize::from(block.inner(area).height);
-    let first = state.ended.len().saturating_sub(room);
-    let lines = state
-        .ended
-        .iter()
-        .skip(first)
-        .map(|line| Line::from(line.clone()));
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
-}
-
 /// Draws only the most important lines, for a small terminal.
 fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &ViewContext<'_>) {
     let theme = context.theme;
@@ -406,8 +413,8 @@ fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &V
         Line::from(trial(state)),
     ];
     match &state.rounds {
-        Some(rounds) => lines.extend(rounds::summaries(rounds, theme)),
-        None => lines.push(panels::rate(&figures, theme)),
+        Some(rounds) => lines.extend(rounds::summaries(rounds, area.width, theme)),
+        None => lines.push(panels::rate(&figures, area.width, theme)),
     }
     for compared in &state.comparisons {
         let (ratio, _) = effect(compared);
@@ -416,13 +423,15 @@ fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &V
             format!(
                 "{mark} {} {} {ratio} {word}",
                 compared.names.0,
-                compared.metric.name()
+                compared.metric.noun()
             ),
             style,
         ));
     }
-    lines.extend(panels::notes(&figures, context.messages, theme));
+    let notes = panels::notes(&figures, context.messages, theme);
+    let room = area.height.saturating_sub(lines.len() as u16 + 1);
+    lines.extend(panels::note_lines(&notes, area.width, room));
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     panels::wrapped(frame, body, lines);
-    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+    panels::foot(frame, foot, context);
 }

@@ -39,8 +39,13 @@ pub(crate) struct LoadFigures {
     pub(crate) history: Vec<RatePoint>,
     /// Response times in each half second in which requests finished.
     pub(crate) times: Vec<TimesPoint>,
-    /// Successful requests per second, over the last second.
+    /// Successful requests per second, over the last second. Before the first results of the
+    /// measured part, all finished requests per second.
     pub(crate) ok_per_s: f64,
+    /// True if `ok_per_s` counts only successful requests.
+    pub(crate) is_ok_known: bool,
+    /// Offered rate over the same span as `ok_per_s`; open loop only.
+    pub(crate) offered_per_s: Option<f64>,
     /// HTTP bytes received per second, over the last second.
     pub(crate) bytes_in_per_s: f64,
     /// Response times of the last few seconds.
@@ -141,13 +146,19 @@ impl LoadFigures {
         self.info = info;
     }
 
-    /// Returns the offered rate in the half second that ended at the given time.
-    pub(crate) fn offered_until(&self, t_s: f64) -> Option<f64> {
-        let begin_s = (t_s - SLICE.as_secs_f64()).max(0.0);
+    /// Returns the mean offered rate in the span of `length_s` that ended at the given time.
+    pub(crate) fn offered_until(&self, t_s: f64, length_s: f64) -> Option<f64> {
+        let begin_s = (t_s - length_s).max(0.0);
         Some(self.rate.as_ref()?.mean_between(begin_s, t_s))
     }
 
-    /// Returns the number of failed requests.
+    /// Returns the number of successful requests in the measured part.
+    pub(crate) fn ok(&self) -> u64 {
+        let ok = self.outcomes.iter().filter(|(it, _)| *it == Outcome::Ok);
+        ok.map(|(_, n)| n).sum()
+    }
+
+    /// Returns the number of failed requests in the measured part.
     pub(crate) fn failed(&self) -> u64 {
         let failures = self.outcomes.iter().filter(|(it, _)| it.is_failure());
         failures.map(|(_, n)| n).sum()
@@ -280,6 +291,7 @@ impl Follower {
         }
         let ended = self.figures.ended.saturating_sub(counted);
         self.figures.ok_per_s = ended as f64 / length;
+        self.figures.offered_per_s = self.figures.offered_until(elapsed_s, length);
         self.counted = (elapsed_s, self.figures.ended);
         if elapsed_s <= self.figures.info.warmup_s {
             self.figures.history.push(RatePoint {
@@ -341,12 +353,17 @@ impl Follower {
             ok_per_s: per_s(slice.ok),
             failed_per_s: per_s(slice.failed),
         }));
+        let history_end_s = history.last().map_or(0.0, |point| point.t_s);
         let last = &whole[whole.len().saturating_sub(RATE_SLICES)..];
         let mean = |figure: fn(&Slice) -> u64| {
             per_s(last.iter().map(figure).sum()) / last.len().max(1) as f64
         };
         self.figures.ok_per_s = mean(|slice| slice.ok);
         self.figures.bytes_in_per_s = mean(|slice| slice.bytes_in);
+        self.figures.is_ok_known = true;
+        // On a ramp, the rates of two different spans would differ.
+        let (until_s, length_s) = (history_end_s, last.len() as f64 * SLICE.as_secs_f64());
+        self.figures.offered_per_s = self.figures.offered_until(until_s, length_s);
     }
 
     fn update_totals(&mut self, so_far: &LoadSnapshot) {
@@ -423,4 +440,45 @@ fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<Gene
         busy.cpu_percent += (cpu(now) - cpu(before)) / span * 100.0;
     }
     is_known.then_some(busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use prony_load::Control;
+    use prony_record::RateStage;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_keeps_up_with_a_ramp_achieves_the_offered_rate() {
+        let stage = |rate_per_s, length_s| RateStage {
+            rate_per_s,
+            length_s,
+        };
+        let info = LoadInfo {
+            stages: vec![stage(100.0, 0.0), stage(3_000.0, 10.0)],
+            ..LoadInfo::default()
+        };
+        let running_load = RunningLoad::here(&Arc::new(Control::new(1)), &info);
+        let mut follower = Follower::new(running_load, None, &[]);
+        let rate = follower.figures.rate.clone().unwrap();
+        for number in 1..=20u32 {
+            let until_s = f64::from(number) * SLICE.as_secs_f64();
+            let due = |t_s| rate.arrivals_until(t_s).round() as u64;
+            let ok = due(until_s) - due(until_s - SLICE.as_secs_f64());
+            follower.slices.push(Slice {
+                ok,
+                ..Slice::default()
+            });
+            follower.complete = Nanos::from_secs_f64(until_s);
+            follower.update_history();
+            let (ok, offered) = (
+                follower.figures.ok_per_s,
+                follower.figures.offered_per_s.unwrap(),
+            );
+            assert!((ok - offered).abs() <= 2.0, "{ok} of {offered}");
+        }
+    }
 }

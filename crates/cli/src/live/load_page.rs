@@ -26,8 +26,12 @@ impl LiveView for Follower {
     }
 }
 
-/// Minimum width of the generator's panel.
+/// Width of the generator's line, in cells, that a narrow terminal has room for.
 const GENERATOR_WIDTH: u16 = 32;
+/// Minimum width of the table of times, in cells.
+const TIMES_WIDTH_MIN: u16 = 27;
+/// Number of rows for findings and messages on a terminal of 24 rows.
+const NOTE_ROWS: u16 = 4;
 
 pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewContext<'_>) {
     let area = frame.area();
@@ -36,8 +40,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         return;
     }
     let theme = context.theme;
-    let notes = panels::notes(figures, context.messages, theme);
     let spare = area.height.saturating_sub(24);
+    let notes = panels::notes(figures, context.messages, theme);
+    let notes = panels::note_lines(&notes, area.width, NOTE_ROWS + spare / 4);
     let chart = match area.height >= CHART_HEIGHT_MIN {
         true => Constraint::Fill(1),
         false => Constraint::Length(0),
@@ -60,35 +65,44 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         Constraint::Length(7 + (spare / 6).min(6)),
         Constraint::Length(entries::rows(&figures.worst_entries, area.height)),
         Constraint::Length(1),
-        Constraint::Length(note_rows(&notes, area.width, 3 + spare / 4)),
+        Constraint::Length(notes.len() as u16),
         Constraint::Length(1),
     ])
     .areas(area);
+    const COMMAND: &str = "prony load ";
+    let url_width = area.width.saturating_sub(COMMAND.len() as u16);
     let title = Line::from(vec![
-        Span::styled("prony load ", theme.strong()),
-        Span::raw(figures.info.url.clone()),
+        Span::styled(COMMAND, theme.strong()),
+        Span::raw(panels::shortened(&figures.info.url, url_width)),
     ]);
-    let kind = Line::styled(panels::kind(figures), theme.dim());
+    let kind = Line::styled(panels::kind(figures, area.width), theme.dim());
     frame.render_widget(Paragraph::new(vec![title, kind]), head);
     let (words, share) = panels::progress(figures);
     panels::gauge(frame, gauge, &words, share, theme);
-    frame.render_widget(panels::rate(figures, theme), rate);
+    frame.render_widget(panels::rate(figures, area.width, theme), rate);
     charts(frame, chart, figures, theme);
-    let [times, outcomes] = panels::halves(tables);
+    let times_width = match area.width {
+        ..80 => Constraint::Length(TIMES_WIDTH_MIN),
+        _ => Constraint::Fill(1),
+    };
+    let [times, outcomes] = Layout::horizontal([times_width, Constraint::Fill(1)])
+        .spacing(2)
+        .areas(tables);
     panels::times(frame, times, figures, theme);
     panels::outcomes(frame, outcomes, figures, theme);
     entries::draw(frame, entries_area, &figures.worst_entries, theme);
+    let sources = panels::load_sources(figures, (area.width / 2).max(GENERATOR_WIDTH), theme);
     let right = match area.width {
-        ..100 => Constraint::Length(GENERATOR_WIDTH),
+        ..100 => Constraint::Length(sources.width() as u16),
         _ => Constraint::Fill(1),
     };
     let [left, right] = Layout::horizontal([Constraint::Fill(1), right])
         .spacing(2)
         .areas(generator);
-    frame.render_widget(panels::in_flight(figures, theme), left);
-    frame.render_widget(panels::load_sources(figures, right.width, theme), right);
-    panels::wrapped(frame, notes_area, notes);
-    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+    frame.render_widget(panels::in_flight(figures, left.width, theme), left);
+    frame.render_widget(sources, right);
+    frame.render_widget(Paragraph::new(notes), notes_area);
+    panels::foot(frame, foot, context);
 }
 
 /// Draws one chart, or several if they fit side by side or one above the other.
@@ -114,13 +128,6 @@ fn charts(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme
     }
 }
 
-/// Returns the number of rows that the notes need, at most `room`.
-pub(super) fn note_rows(notes: &[Line<'_>], width: u16, room: u16) -> u16 {
-    let width = usize::from(width.max(1));
-    let rows = notes.iter().map(|line| line.width().div_ceil(width).max(1));
-    u16::try_from(rows.sum::<usize>()).unwrap_or(room).min(room)
-}
-
 /// Draws only the most important lines, for a small terminal.
 fn small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &ViewContext<'_>) {
     let theme = context.theme;
@@ -138,13 +145,13 @@ fn small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &Vie
     let failed = figures.failed();
     let mut lines = vec![
         Line::styled(panels::progress(figures).0, theme.strong()),
-        panels::rate(figures, theme),
+        panels::rate(figures, area.width, theme),
         times("last 5 s:", &figures.recent),
         times("so far:", &figures.all),
         Line::styled(
             format!(
-                "{} ended, {} failed",
-                number::count(figures.ended),
+                "{} ok, {} failed",
+                number::count(figures.ok()),
                 number::count(failed)
             ),
             if failed > 0 {
@@ -168,8 +175,10 @@ fn small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &Vie
     if let Some(agents) = &figures.agents {
         lines.push(agents.line(area.width, theme));
     }
-    lines.extend(panels::notes(figures, context.messages, theme));
+    let notes = panels::notes(figures, context.messages, theme);
+    let room = area.height.saturating_sub(lines.len() as u16 + 1);
+    lines.extend(panels::note_lines(&notes, area.width, room));
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     panels::wrapped(frame, body, lines);
-    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
+    panels::foot(frame, foot, context);
 }

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use prony_record::{Outcome, RateProfile, Severity};
+use prony_record::{Outcome, RateProfile, SLICE, Severity};
 use prony_report::number;
+use prony_report::table::lines_of as wrapped_lines;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -14,7 +15,7 @@ use ratatui::widgets::{
     Axis, Block, Borders, Cell, Chart, Dataset, GraphType, LineGauge, Paragraph, Row, Table, Wrap,
 };
 
-use super::Theme;
+use super::{Theme, ViewContext};
 use super::agents::LoadStage;
 use super::follower::{LoadFigures, Times, TimesPoint};
 use crate::progress::rounded;
@@ -41,7 +42,7 @@ pub(super) fn gauge(
     theme: Theme,
 ) {
     let Some(share) = share.filter(|_| usize::from(area.width) > words.chars().count() + 6) else {
-        frame.render_widget(Paragraph::new(words), area);
+        frame.render_widget(Paragraph::new(shortened(words, area.width)), area);
         return;
     };
     let gauge = LineGauge::default()
@@ -54,15 +55,15 @@ pub(super) fn gauge(
     frame.render_widget(gauge, area);
 }
 
-/// Describes the kind of load in one line.
-pub(super) fn kind(figures: &LoadFigures) -> String {
+/// Describes the kind of load in one line. Parts that don't fit are left out.
+pub(super) fn kind(figures: &LoadFigures, width: u16) -> String {
     let info = &figures.info;
-    let arrivals = info.arrivals.as_deref().unwrap_or_default();
     let mut parts = vec![match (info.rate_per_s, info.stages.as_slice()) {
-        (Some(rate), _) => format!("open loop, {} {arrivals}", number::rate(rate)),
+        (Some(rate), _) => format!("open loop, {}", number::rate(rate)),
         (None, []) => "closed loop".to_owned(),
-        (None, stages) => format!("open loop, {} {arrivals}", number::rate_stages(stages)),
+        (None, stages) => format!("open loop, {}", number::rate_stages(stages)),
     }];
+    parts.extend(info.arrivals.as_ref().map(|kind| format!("{kind} arrivals")));
     parts.extend(info.think.as_ref().map(|think| {
         let mean = number::span(think.mean_s);
         match think.distribution.as_str() {
@@ -83,7 +84,38 @@ pub(super) fn kind(figures: &LoadFigures) -> String {
     parts.extend(info.tls.as_ref().map(|_| "TLS".to_owned()));
     let agents = figures.agents.as_ref().filter(|agents| agents.all > 0);
     parts.extend(agents.map(|it| number::plural(it.all as u64, "agent", "agents")));
-    parts.join(", ")
+    let parts = parts.into_iter().map(Span::raw);
+    fitted(parts.collect(), width).to_string()
+}
+
+/// Joins parts of a line with commas, as many as fit. The first part is always included.
+pub(super) fn fitted(parts: Vec<Span<'static>>, width: u16) -> Line<'static> {
+    const COMMA: &str = ", ";
+    let mut line = Line::default();
+    for part in parts {
+        match line.spans.is_empty() {
+            true => line.push_span(Span::styled(shortened(&part.content, width), part.style)),
+            false if line.width() + COMMA.len() + part.width() > width.into() => break,
+            false => line.extend([Span::raw(COMMA), part]),
+        }
+    }
+    line
+}
+
+/// Cuts text that is too long between words, and marks the cut.
+pub(super) fn shortened(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(2)).collect();
+    let goes_on = text.chars().nth(kept.chars().count()) != Some(' ');
+    match kept.rsplit_once(' ').filter(|_| goes_on) {
+        Some((words, _)) => format!("{} …", words.trim_end_matches([',', ';', ':', ' '])),
+        // A single word, such as a name.
+        None if goes_on => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        None => format!("{kept} …"),
+    }
 }
 
 /// Describes the progress of a load, and returns the finished fraction if it is known.
@@ -137,33 +169,36 @@ fn lacks_figures(figures: &LoadFigures) -> bool {
     figures.agents.is_some() && figures.history.is_empty()
 }
 
-/// Formats the current rate and the scheduled rate.
-pub(super) fn rate(figures: &LoadFigures, theme: Theme) -> Line<'static> {
+/// Formats the current rate and the offered rate over the same span.
+pub(super) fn rate(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     if let Some(agents) = figures.agents.as_ref().filter(|_| lacks_figures(figures)) {
         let when = match (agents.stage(), figures.is_warming_up()) {
             (LoadStage::Preparing, _) => "",
             (_, true) => ": they appear when the measured part starts",
             (_, false) => ": they arrive every second",
         };
-        return Line::styled(format!("no figures yet{when}"), theme.dim());
+        let text = shortened(&format!("no figures yet{when}"), width);
+        return Line::styled(text, theme.dim());
     }
-    let mut spans = vec![Span::styled(number::rate(figures.ok_per_s), theme.strong())];
-    let now_s = figures.history.last().map_or(0.0, |point| point.t_s);
-    if let Some(offered) = figures.offered_until(now_s) {
+    let counted = match figures.is_ok_known {
+        true => "ok",
+        false => "finished",
+    };
+    let rate = format!("{} {counted}", number::rate(figures.ok_per_s));
+    let mut parts = vec![Span::styled(rate, theme.strong())];
+    if let Some(offered) = figures.offered_per_s {
         let share = figures.ok_per_s / offered.max(f64::MIN_POSITIVE);
-        spans.push(Span::raw(format!(
-            " of {} offered ({})",
+        parts.push(Span::raw(format!(
+            "{} of {} offered",
+            number::share(share),
             number::rate_figure(offered),
-            number::share(share)
         )));
     }
     if figures.bytes_in_per_s > 0.0 {
-        spans.push(Span::raw(format!(
-            ", {}/s",
-            number::bytes(figures.bytes_in_per_s)
-        )));
+        let bytes = number::bytes(figures.bytes_in_per_s);
+        parts.push(Span::raw(format!("{bytes}/s")));
     }
-    Line::from(spans)
+    fitted(parts, width)
 }
 
 /// Draws the rate over time.
@@ -242,7 +277,7 @@ pub(super) fn times_against_rate(
 ) {
     let by_rate = |pick: fn(&TimesPoint) -> f64| -> Vec<(f64, f64)> {
         let points = figures.times.iter();
-        let points = points.filter_map(|it| Some((figures.offered_until(it.t_s)?, pick(it))));
+        let points = points.filter_map(|it| Some((figures.offered_until(it.t_s, SLICE.as_secs_f64())?, pick(it))));
         points.collect()
     };
     let (p50, p99) = (by_rate(|it| it.p50_us), by_rate(|it| it.p99_us));
@@ -342,10 +377,11 @@ pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     let rows = each.chain([row("max", figures.recent.max, figures.all.max)]);
     let head = ["last 5 s", "so far"].map(|text| Cell::new(Line::from(text).right_aligned()));
     let head = Row::new([Cell::new("")].into_iter().chain(head)).style(theme.dim());
+    let figure = if area.width < 32 { 10 } else { 12 };
     let widths = [
-        Constraint::Length(6),
-        Constraint::Length(12),
-        Constraint::Length(12),
+        Constraint::Length(5),
+        Constraint::Length(figure),
+        Constraint::Length(figure),
     ];
     let table = Table::new(rows, widths)
         .header(head)
@@ -382,16 +418,25 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
         true => room.saturating_sub(1),
         false => lines.len(),
     };
-    let widest = lines.iter().map(|(.., n)| number::count(*n).len()).max();
+    let share = |n: u64| number::share(n as f64 / all.max(1) as f64);
+    let widest = |text: &dyn Fn(u64) -> String| {
+        let widths = lines.iter().map(|(.., n)| text(*n).len());
+        u16::try_from(widths.max().unwrap_or(0)).unwrap_or(20)
+    };
+    let counts = widest(&number::count);
+    let shares = widest(&share);
+    let names = lines.iter().map(|(_, name, _)| name.len()).max();
+    // The mark and the spaces between the columns take four cells.
+    let with_shares = names.unwrap_or(0) + usize::from(counts + shares) + 4;
+    let shares = if with_shares > usize::from(area.width) { 0 } else { shares };
     let mut rows: Vec<Row<'_>> = lines[..shown]
         .iter()
         .map(|((mark, style), name, n)| {
-            let share = number::share(*n as f64 / all.max(1) as f64);
             Row::new([
                 Cell::new(*mark).style(*style),
                 Cell::new(name.clone()).style(*style),
                 Cell::new(Line::from(number::count(*n)).right_aligned()),
-                Cell::new(Line::from(share).right_aligned()),
+                Cell::new(Line::from(share(*n)).right_aligned()),
             ])
         })
         .collect();
@@ -401,35 +446,33 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     }
     let widths = [
         Constraint::Length(1),
-        Constraint::Length(19),
-        Constraint::Length(u16::try_from(widest.unwrap_or(0)).unwrap_or(20)),
-        Constraint::Length(7),
+        Constraint::Max(19),
+        Constraint::Length(counts),
+        Constraint::Length(shares),
     ];
     let table = Table::new(rows, widths).block(titled("outcomes", theme));
     frame.render_widget(table, area);
 }
 
 /// Formats the numbers of requests in flight, of waiting requests and of opened connections.
-pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
+pub(super) fn in_flight(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     if lacks_figures(figures) {
         return Line::default();
     }
-    let mut spans = vec![Span::raw(format!(
-        "{} in flight",
-        number::count(figures.in_flight)
-    ))];
+    let in_flight = format!("{} in flight", number::count(figures.in_flight));
+    let mut parts = vec![Span::raw(in_flight)];
     if let Some(waiting) = figures.waiting {
         let style = match waiting > figures.in_flight {
             true => theme.odd(),
             false => Style::new(),
         };
-        let text = format!(", {} waiting", number::count(waiting));
-        spans.push(Span::styled(text, style));
+        let text = format!("{} waiting", number::count(waiting));
+        parts.push(Span::styled(text, style));
     }
     let opened = figures.connections_opened;
-    let opened = number::plural(opened, "connect", "connects");
-    spans.push(Span::raw(format!(", {opened}")));
-    Line::from(spans)
+    let opened = number::plural(opened, "connection opened", "connections opened");
+    parts.push(Span::raw(opened));
+    fitted(parts, width)
 }
 
 /// Minimum width, in cells, at which the generator's line includes its CPU time.
@@ -452,46 +495,113 @@ fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
         true => theme.odd(),
         false => Style::new(),
     };
-    let mut spans = vec![
-        Span::styled("generator ", theme.dim()),
-        Span::styled(format!("{:.0}% busy", busy.busiest * 100.0), style),
-    ];
+    let mut parts = vec![Span::styled(
+        format!("generator {:.0}% busy", busy.busiest * 100.0),
+        style,
+    )];
     if busy.starved > 0.02 {
-        let text = format!(", no core {:.0}%", busy.starved * 100.0);
-        spans.push(Span::styled(text, theme.odd()));
+        let text = format!("no core {:.0}%", busy.starved * 100.0);
+        parts.push(Span::styled(text, theme.odd()));
     }
     if width >= WIDTH_WITH_CPU {
-        spans.push(Span::raw(format!(", {:.0}% CPU", busy.cpu_percent)));
+        parts.push(Span::raw(format!("{:.0}% CPU", busy.cpu_percent)));
     }
-    Line::from(spans)
+    fitted(parts, width)
 }
 
-/// Formats findings, the most severe first, then messages, the newest first.
-pub(super) fn notes(
-    figures: &LoadFigures,
-    messages: &[String],
-    theme: Theme,
-) -> Vec<Line<'static>> {
+/// A finding or a message below the panels.
+#[derive(Debug, Clone)]
+pub(super) struct Note {
+    /// The severity of a finding, with its style; empty for a message.
+    label: (&'static str, Style),
+    text: String,
+}
+
+/// Returns findings, the most severe first, then messages, the newest first.
+pub(super) fn notes(figures: &LoadFigures, messages: &[String], theme: Theme) -> Vec<Note> {
     let mut findings: Vec<_> = figures.findings.iter().collect();
     findings.sort_by_key(|finding| Reverse(finding.severity));
-    let found = findings.into_iter().map(|finding| {
-        let (word, style) = match finding.severity {
+    let found = findings.into_iter().map(|finding| Note {
+        label: match finding.severity {
             Severity::Error => ("error: ", theme.bad()),
             Severity::Warning => ("warning: ", theme.odd()),
             Severity::Note => ("note: ", theme.dim()),
-        };
-        Line::from(vec![
-            Span::styled(word, style),
-            Span::raw(finding.text.clone()),
-        ])
+        },
+        text: finding.text.clone(),
     });
-    let messages = messages.iter().rev().map(|text| Line::from(text.clone()));
+    let messages = messages.iter().rev().map(|text| Note {
+        label: ("", Style::new()),
+        text: text.clone(),
+    });
     found.chain(messages).collect()
+}
+
+impl Note {
+    /// Breaks the note into at most `rows_max` lines. If it is too long, whole sentences are left
+    /// out; only a first sentence that is itself too long is cut.
+    fn lines(&self, width: u16, rows_max: usize) -> Vec<Line<'static>> {
+        let (label, style) = self.label;
+        let wrapped = |text: &str| wrapped_lines(&format!("{label}{text}"), width.into());
+        let ends = self.text.rmatch_indices(". ").map(|(end, _)| end + 1);
+        let sentences = [self.text.len()].into_iter().chain(ends);
+        let mut fitting = sentences.map(|end| wrapped(&self.text[..end]));
+        let mut rows = fitting
+            .find(|rows| rows.len() <= rows_max)
+            .unwrap_or_else(|| {
+                let mut rows = wrapped(&self.text);
+                let rest = rows.split_off(rows_max.min(rows.len()));
+                if let (Some(last), Some(next)) = (rows.last_mut(), rest.first()) {
+                    *last = shortened(&format!("{last} {next}"), width);
+                }
+                rows
+            })
+            .into_iter();
+        let first = rows.next().unwrap_or_default();
+        let text = first.strip_prefix(label).unwrap_or_default().to_owned();
+        let first = Line::from(vec![Span::styled(label, style), Span::raw(text)]);
+        [first].into_iter().chain(rows.map(Line::from)).collect()
+    }
+}
+
+/// Formats as many notes as fit in `rows_max` lines, but at least the beginning of the first one.
+pub(super) fn note_lines(notes: &[Note], width: u16, rows_max: u16) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for note in notes {
+        let room = usize::from(rows_max).saturating_sub(lines.len());
+        let rows = note.lines(width, room);
+        if room == 0 || rows.len() > room {
+            break;
+        }
+        lines.extend(rows);
+    }
+    lines
+}
+
+/// Draws the help text for the keys.
+pub(super) fn foot(frame: &mut Frame<'_>, area: Rect, context: &ViewContext<'_>) {
+    let keys = shortened(context.keys, area.width);
+    frame.render_widget(Line::styled(keys, context.theme.dim()), area);
 }
 
 /// Draws lines, wrapping those that are too long.
 pub(super) fn wrapped(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
+}
+
+/// Draws as many of the newest lines as fit, each on one row.
+pub(super) fn list<'a>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    lines: impl ExactSizeIterator<Item = &'a String>,
+    theme: Theme,
+) {
+    let block = titled(title, theme);
+    let room = usize::from(block.inner(area).height);
+    let first = lines.len().saturating_sub(room);
+    let lines = lines.skip(first);
+    let lines = lines.map(|line| Line::from(shortened(line, area.width)));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
 /// Splits an area into two columns.

@@ -6,8 +6,8 @@ use prony_experiment::runner::SliceResult;
 use prony_report::number;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Sparkline};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Sparkline;
 
 use super::{Theme, panels};
 
@@ -102,7 +102,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Th
     for (variant, row) in shown.iter().zip(rows.iter()) {
         let [words, line] =
             Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*row);
-        frame.render_widget(Paragraph::new(words_of(variant, theme)), words);
+        frame.render_widget(words_of(variant, words.width, theme), words);
         let width = usize::from(line.width);
         let shown = &variant.rates[variant.rates.len().saturating_sub(width)..];
         // Use several columns for each round if they fit.
@@ -118,24 +118,27 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Th
 }
 
 /// Formats one line for each variant.
-pub(super) fn summaries(rounds: &Rounds, theme: Theme) -> impl Iterator<Item = Line<'static>> {
+pub(super) fn summaries(
+    rounds: &Rounds,
+    width: u16,
+    theme: Theme,
+) -> impl Iterator<Item = Line<'static>> {
     let variants = rounds.variants.iter();
-    variants.map(move |variant| words_of(variant, theme))
+    variants.map(move |variant| words_of(variant, width, theme))
 }
 
-fn words_of(variant: &VariantRounds, theme: Theme) -> Line<'static> {
+fn words_of(variant: &VariantRounds, width: u16, theme: Theme) -> Line<'static> {
     let rate = match variant.rates.last() {
         None => "–".to_owned(),
-        Some(rate) => format!("{} req/s", number::count(*rate as u64)),
+        Some(rate) => number::rate(*rate),
     };
     let mean = variant.mean_response_us.map(number::time);
-    let mean = mean.map_or(String::new(), |mean| format!(", mean {mean}"));
-    let words = format!("{}: {rate}{mean}", variant.name);
-    match variant.failed {
-        0 => Line::from(words),
-        failed => Line::styled(
-            format!("{words}, x {} failed", number::count(failed)),
-            theme.bad(),
-        ),
-    }
+    let mut parts = vec![Span::raw(format!("{}: {rate}", variant.name))];
+    // Failures matter more than the mean, which is left out first on a narrow terminal.
+    parts.extend((variant.failed > 0).then(|| {
+        let failed = format!("x {} failed", number::count(variant.failed));
+        Span::styled(failed, theme.bad())
+    }));
+    parts.extend(mean.map(|mean| Span::raw(format!("mean {mean}"))));
+    panels::fitted(parts, width)
 }

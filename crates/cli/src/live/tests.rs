@@ -17,7 +17,7 @@ use sample_pages::{DrawnPage, beginning, pages};
 
 mod sample_pages;
 
-const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
+const SIZES: [(u16, u16); 4] = [(80, 24), (60, 24), (200, 50), (40, 10)];
 
 /// Draws a page on a terminal of the given size.
 fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer {

@@ -372,14 +372,14 @@ fn longest_measured(manifest: &RunManifest) -> Duration {
 /// Reports progress at fixed intervals.
 struct ProgressReporter {
     last: Instant,
-    ended: u64,
+    ok: u64,
 }
 
 impl ProgressReporter {
     fn new(began: Instant) -> ProgressReporter {
         ProgressReporter {
             last: began.max(Instant::now()),
-            ended: 0,
+            ok: 0,
         }
     }
 
@@ -390,19 +390,19 @@ impl ProgressReporter {
         }
         let agents = collector.parts.keys();
         let all = agents.filter_map(|name| collector.ledger.agent(name.as_str()));
-        let (mut ended, mut failed) = (0, 0);
+        let (mut ok, mut failed) = (0u64, 0u64);
         for delta in all {
-            ended += delta.ended();
-            failed += delta.outcomes.failed();
+            ok = ok.saturating_add(delta.outcomes.get(Outcome::Ok));
+            failed = failed.saturating_add(delta.outcomes.failed());
         }
         (run.observer.on_event)(FleetEvent::Progress(ProgressUpdate {
             elapsed: run.began.elapsed(),
-            ended_per_s: ended.saturating_sub(self.ended) as f64 / span.as_secs_f64(),
-            ended,
+            span,
+            ok_per_s: ok.saturating_sub(self.ok) as f64 / span.as_secs_f64(),
             failed,
             agents: collector.open().len(),
             quiet: collector.quiet(run.began),
         }));
-        (self.last, self.ended) = (Instant::now(), ended);
+        (self.last, self.ok) = (Instant::now(), ok);
     }
 }

@@ -23,10 +23,10 @@ pub enum FleetEvent<'a> {
 pub struct ProgressUpdate {
     /// Time since the start of the load.
     pub elapsed: Duration,
-    /// Rate of requests that finished since the previous update, per second.
-    pub ended_per_s: f64,
-    /// Number of requests that finished since the start.
-    pub ended: u64,
+    /// Time since the previous update, which `ok_per_s` covers.
+    pub span: Duration,
+    /// Successful requests per second of the measured part since the previous update.
+    pub ok_per_s: f64,
     /// Number of failed requests in the measured part.
     pub failed: u64,
     /// Number of agents that are still generating load.

@@ -86,7 +86,11 @@ impl RunVerdicts<'_> {
             let against = self.runs.map_or("", |runs| runs.old.label.as_str());
             cases.push(Case {
                 kind: "against",
-                name: format!("{} of {} against {against}", one.metric, runs::name(one)),
+                name: format!(
+                    "{} of {} against {against}",
+                    one.metric.noun(),
+                    runs::name(one)
+                ),
                 status,
                 word: word(verdict),
                 text: one.text.clone(),
@@ -114,7 +118,9 @@ impl RunVerdicts<'_> {
             kind: "comparison",
             name: format!(
                 "{} of {} against {}",
-                comparison.metric, comparison.name, comparison.against_name
+                comparison.metric.noun(),
+                comparison.name,
+                comparison.against_name
             ),
             status: of_verdict(comparison.verdict),
             word: word(comparison.verdict),

@@ -163,9 +163,14 @@ fn overview(verdict: &VerdictDocument) -> Section {
     if !verdict.goals.is_empty() {
         return section;
     }
+    let places = 0..verdict.variants.len();
+    let failed = places.filter_map(|place| tables::level(verdict, place, Metric::FailedShare));
+    let has_failures = failed.into_iter().any(|share| share > 0.0);
+    let note = has_failures.then(|| Block::Note(captions::OK_RATE.to_owned()));
     section
         .intro(captions::MEANS)
         .with(Everyone, Block::Table(variants_table(verdict)))
+        .with(Everyone, note)
 }
 
 fn effects(document: &mut Document, verdict: &VerdictDocument) {

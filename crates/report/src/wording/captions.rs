@@ -6,6 +6,7 @@ pub(crate) const FOREST: &str = "The band shows the margin: changes within it co
     difference. A variant is equivalent if its whole interval is inside the band; it can be faster \
     or slower only if its interval excludes zero.";
 pub(crate) const MEANS: &str = "Means over the blocks.";
+pub(crate) const OK_RATE: &str = "Rates count successful requests only.";
 pub(crate) const EFFECTS: &str = "Averaged over the other factors, with 95% intervals.";
 pub(crate) const WHY: &str = "A metric that changed along with performance did not necessarily \
     cause the difference. Metrics that could explain why a variant is slower come first, sorted by \
@@ -13,11 +14,12 @@ pub(crate) const WHY: &str = "A metric that changed along with performance did n
 pub(crate) const CPU: &str = "CPU time in user mode and in the kernel, summed over all processes of \
     the services. Means over the blocks, and the share of each mode.";
 pub(crate) const SCALING: &str =
-    "Each panel has its own scale. The gray line shows proportional growth.";
+    "Each panel has its own scale. Vertical bars are 95% intervals. The gray line shows \
+    proportional growth.";
 pub(crate) const SCALING_COLUMNS: &str = "Efficiency: the last value as a share of the value that \
     proportional growth from the first would reach. Slope: the gain per additional unit of the factor, \
     from a linear fit. R²: the share of the variation that the linear fit explains. All values are \
-    means over the blocks, without intervals.";
+    means over the blocks.";
 pub(crate) const UNTIL_DONE: &str = "Every trial sends the same number of requests. Each point \
     counts the completions since the previous point.";
 pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second steps. A line that \

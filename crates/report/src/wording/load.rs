@@ -9,11 +9,14 @@ use super::captions;
 use crate::tone::Tone;
 use crate::{Trial, number};
 
-/// The rate and the duration: `48,210 req/s over 10 s`. If the offered rate changes, a mean rate is
-/// given.
+/// The rate and the duration: `48,210 req/s over 10 s`. If requests failed, it is named a rate of
+/// successes. If the offered rate changes, a mean rate is given.
 pub(crate) fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
-    let rate = number::rate(record.rate.ok_per_s);
+    let rate = match record.totals.failed {
+        0 => number::rate(record.rate.ok_per_s),
+        _ => format!("{} successful req/s", number::rate_figure(record.rate.ok_per_s)),
+    };
     match record.load.stages.is_empty() {
         true => format!("{rate} over {over}"),
         false => format!("{rate} on average over {over}"),

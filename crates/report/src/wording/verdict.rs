@@ -46,12 +46,12 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
             (undecided, text())
         }
         // The interval is easier to read below the statement than inside it.
-        _ => match comparison.text.split_once(" (") {
+        _ => match comparison.claim().split_once(" (") {
             Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
                 claim.to_owned(),
                 Some(rest.trim_end_matches(')').to_owned()),
             ),
-            _ => (comparison.text.clone(), None),
+            _ => (comparison.claim().to_owned(), None),
         },
     }
 }
@@ -220,12 +220,24 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
             (false, 1) => "With caution: there is a warning".to_owned(),
             (false, n) => format!("With caution: there are {n} warnings"),
         };
-        return (Tone::Care, sentence(&what, &warnings));
+        return (Tone::Care, sentence(&what, &warnings) + &doubts(verdict));
     }
     (
         Tone::Good,
         "Yes: no check found a reason to doubt it.".to_owned(),
     )
+}
+
+/// The reasons why established differences might not apply elsewhere, each as a sentence.
+fn doubts(verdict: &VerdictDocument) -> String {
+    let mut doubts: Vec<&str> = Vec::new();
+    for doubt in verdict.comparisons.iter().filter_map(|one| one.doubt.as_deref()) {
+        if !doubts.contains(&doubt) {
+            doubts.push(doubt);
+        }
+    }
+    let sentences = doubts.iter().map(|doubt| format!(" {}.", capitalized(doubt)));
+    sentences.collect()
 }
 
 fn sentence(what: &str, ids: &[&str]) -> String {
@@ -289,6 +301,27 @@ mod tests {
         }
         document.findings.clear();
         document
+    }
+
+    #[test]
+    fn a_doubt_is_part_of_the_reply_about_trust_and_not_of_the_first_sentence() {
+        let mut document = verdict(&[(Verdict::Slower, 0.9)]);
+        let first = &mut document.comparisons[0];
+        first.text = "a is 10.0% slower than b (95% interval 9.0% to 11.0%, 5 blocks)".to_owned();
+        first.doubt("other programs ran");
+        document.findings = vec![Finding::new(
+            FindingId::NoisyMachine,
+            Severity::Warning,
+            "Noise.",
+        )];
+        let (claim, detail) = headline(&document);
+        assert_eq!(claim, "a is 10.0% slower than b");
+        assert_eq!(detail.unwrap(), "95% interval 9.0% to 11.0%, 5 blocks");
+        assert_eq!(lines(&document)[0].text, document.comparisons[0].claim());
+        assert_eq!(
+            trust(&document).1,
+            "With caution: there is a warning (noisy-machine). Other programs ran."
+        );
     }
 
     #[test]

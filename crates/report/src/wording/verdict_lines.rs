@@ -53,7 +53,7 @@ fn own(verdict: &VerdictDocument, comparison: &Comparison) -> VerdictLine {
         mark: Some(verdict_mark(comparison.verdict)),
         word: word(comparison.verdict),
         tone: comparison.verdict.into(),
-        text: comparison.text.clone(),
+        text: comparison.claim().to_owned(),
         summarized: Vec::new(),
         variant: variants.position(|variant| variant.levels == comparison.levels),
     }

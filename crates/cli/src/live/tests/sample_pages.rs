@@ -96,6 +96,7 @@ fn closed() -> LoadFigures {
         history: points(28, wave, |_| 0.0),
         times: times(24),
         ok_per_s: 51_204.0,
+        is_ok_known: true,
         bytes_in_per_s: 6.2e6,
         recent: Times {
             count: 250_000,
@@ -185,6 +186,8 @@ fn open() -> LoadFigures {
     figures.info.rate_per_s = Some(60_000.0);
     figures.info.arrivals = Some("poisson".to_owned());
     figures.set_info(figures.info.clone());
+    let now_s = figures.elapsed.as_secs_f64();
+    figures.offered_per_s = figures.offered_until(now_s, 1.0);
     figures.waiting = Some(41_317);
     figures.recent.percentiles[3] = (1_400_000.0, true);
     figures.recent.max = (2_100_000.0, true);
@@ -218,6 +221,8 @@ fn profile() -> LoadFigures {
     ];
     figures.info.arrivals = Some("constant".to_owned());
     figures.set_info(figures.info.clone());
+    let now_s = figures.elapsed.as_secs_f64();
+    figures.offered_per_s = figures.offered_until(now_s, 1.0);
     let rising = |n: u32| (3_000.0 + 2_000.0 * f64::from(n)).min(52_000.0);
     figures.history = points(28, rising, |_| 0.0);
     for (n, point) in (1u32..).zip(&mut figures.times) {

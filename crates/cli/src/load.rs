@@ -301,7 +301,11 @@ fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Rece
                 format!("{rate} ok in the last {last}, {failed} failed so far")
             }
         };
-        progress.line(&format!("{}: {what}{}", rounded(now), left(spec, now, ended)));
+        progress.line(&format!(
+            "{}: {what}{}",
+            rounded(now),
+            left(spec, now, ended)
+        ));
     }
 }
 

@@ -114,7 +114,11 @@ mod tests {
         assert!(wrapped_text.lines().all(|line| line.chars().count() <= 60));
         let mut items = wrapped_text.lines().filter(|line| line.contains("item"));
         assert!(items.all(|line| line.starts_with("  item")));
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(words(&wrapped_text), words(&text));
         assert_eq!(wrapped(&text, 0), text);
     }

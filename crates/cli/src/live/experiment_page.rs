@@ -190,7 +190,9 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let right = |text: String| Cell::new(Line::from(text).right_aligned());
     const FIGURE_WIDTH: u16 = 6;
     let names = cpu.iter().map(|it| it.name.chars().count()).max();
-    let name = u16::try_from(names.unwrap_or(0)).unwrap_or(u16::MAX).min(NAME_MAX);
+    let name = u16::try_from(names.unwrap_or(0))
+        .unwrap_or(u16::MAX)
+        .min(NAME_MAX);
     let all_figures: [(&str, CpuPercent); 3] = [
         ("all", |it| it.user_percent + it.system_percent),
         ("user", |it| it.user_percent),
@@ -207,13 +209,17 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let rows = cpu.iter().take(room).map(|it| {
         let all = it.user_percent + it.system_percent;
         let filled = (all / full * f64::from(bar)).round() as usize;
-        let percents = figures.iter().map(|(_, percent)| right(format!("{:.0}", percent(it))));
+        let percents = figures
+            .iter()
+            .map(|(_, percent)| right(format!("{:.0}", percent(it))));
         let name_width = area.width.saturating_sub(FIGURE_WIDTH + 1).min(NAME_MAX);
         let name = Cell::new(panels::shortened(&it.name, name_width));
         let bar = Cell::new(Span::styled("█".repeat(filled), theme.good()));
         Row::new([name].into_iter().chain(percents).chain([bar]))
     });
-    let head = figures.iter().map(|(heading, _)| right((*heading).to_owned()));
+    let head = figures
+        .iter()
+        .map(|(heading, _)| right((*heading).to_owned()));
     let head = [Cell::new("")].into_iter().chain(head);
     let widths = [Constraint::Max(name)]
         .into_iter()
@@ -269,7 +275,13 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
             let interval = shows_interval.then(|| Cell::new(interval));
             let drawn = draws.then(|| Cell::new(scale.draw(compared)));
             let verdict = Cell::new(format!("{mark} {word}")).style(style);
-            Row::new(cells.into_iter().chain(interval).chain(drawn).chain([verdict]))
+            Row::new(
+                cells
+                    .into_iter()
+                    .chain(interval)
+                    .chain(drawn)
+                    .chain([verdict]),
+            )
         })
         .collect();
     if shown < all.len() {

@@ -15,9 +15,9 @@ use ratatui::widgets::{
     Axis, Block, Borders, Cell, Chart, Dataset, GraphType, LineGauge, Paragraph, Row, Table, Wrap,
 };
 
-use super::{Theme, ViewContext};
 use super::agents::LoadStage;
 use super::follower::{LoadFigures, Times, TimesPoint};
+use super::{Theme, ViewContext};
 use crate::progress::rounded;
 
 /// Markers that distinguish the lines of a chart without colors.
@@ -63,7 +63,11 @@ pub(super) fn kind(figures: &LoadFigures, width: u16) -> String {
         (None, []) => "closed loop".to_owned(),
         (None, stages) => format!("open loop, {}", number::rate_stages(stages)),
     }];
-    parts.extend(info.arrivals.as_ref().map(|kind| format!("{kind} arrivals")));
+    parts.extend(
+        info.arrivals
+            .as_ref()
+            .map(|kind| format!("{kind} arrivals")),
+    );
     parts.extend(info.think.as_ref().map(|think| {
         let mean = number::span(think.mean_s);
         match think.distribution.as_str() {
@@ -113,7 +117,11 @@ pub(super) fn shortened(text: &str, width: u16) -> String {
     match kept.rsplit_once(' ').filter(|_| goes_on) {
         Some((words, _)) => format!("{} …", words.trim_end_matches([',', ';', ':', ' '])),
         // A single word, such as a name.
-        None if goes_on => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        None if goes_on => text
+            .chars()
+            .take(width.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
         None => format!("{kept} …"),
     }
 }
@@ -277,7 +285,12 @@ pub(super) fn times_against_rate(
 ) {
     let by_rate = |pick: fn(&TimesPoint) -> f64| -> Vec<(f64, f64)> {
         let points = figures.times.iter();
-        let points = points.filter_map(|it| Some((figures.offered_until(it.t_s, SLICE.as_secs_f64())?, pick(it))));
+        let points = points.filter_map(|it| {
+            Some((
+                figures.offered_until(it.t_s, SLICE.as_secs_f64())?,
+                pick(it),
+            ))
+        });
         points.collect()
     };
     let (p50, p99) = (by_rate(|it| it.p50_us), by_rate(|it| it.p99_us));
@@ -428,7 +441,11 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     let names = lines.iter().map(|(_, name, _)| name.len()).max();
     // The mark and the spaces between the columns take four cells.
     let with_shares = names.unwrap_or(0) + usize::from(counts + shares) + 4;
-    let shares = if with_shares > usize::from(area.width) { 0 } else { shares };
+    let shares = if with_shares > usize::from(area.width) {
+        0
+    } else {
+        shares
+    };
     let mut rows: Vec<Row<'_>> = lines[..shown]
         .iter()
         .map(|((mark, style), name, n)| {

@@ -15,7 +15,10 @@ pub(crate) fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
     let rate = match record.totals.failed {
         0 => number::rate(record.rate.ok_per_s),
-        _ => format!("{} successful req/s", number::rate_figure(record.rate.ok_per_s)),
+        _ => format!(
+            "{} successful req/s",
+            number::rate_figure(record.rate.ok_per_s)
+        ),
     };
     match record.load.stages.is_empty() {
         true => format!("{rate} over {over}"),

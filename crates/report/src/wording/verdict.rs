@@ -231,12 +231,18 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
 /// The reasons why established differences might not apply elsewhere, each as a sentence.
 fn doubts(verdict: &VerdictDocument) -> String {
     let mut doubts: Vec<&str> = Vec::new();
-    for doubt in verdict.comparisons.iter().filter_map(|one| one.doubt.as_deref()) {
+    for doubt in verdict
+        .comparisons
+        .iter()
+        .filter_map(|one| one.doubt.as_deref())
+    {
         if !doubts.contains(&doubt) {
             doubts.push(doubt);
         }
     }
-    let sentences = doubts.iter().map(|doubt| format!(" {}.", capitalized(doubt)));
+    let sentences = doubts
+        .iter()
+        .map(|doubt| format!(" {}.", capitalized(doubt)));
     sentences.collect()
 }
 

@@ -196,14 +196,20 @@ fn search(
             },
         };
         let start_at = searches.first().and_then(SearchReport::capacity_per_s);
-        let search = CapacitySearch {
+        let mut search = CapacitySearch {
             goals: &goals.goals,
             settings: goals.search(seed, start_at),
             interrupt,
         };
         watch.notes.search_began((number + 1, typed.repeats));
         let mut show = |event: SearchEvent<'_>| watch.observe(number + 1, event);
-        let report = search.run(&mut loads, &mut show)?;
+        let mut report = search.run(&mut loads, &mut show)?;
+        if start_at.is_some() && report.found_only_a_bound() {
+            // The server or the machine was slower than during the earlier searches, so the rates
+            // around the earlier result don't suffice.
+            search.settings.start_at = None;
+            report = search.run(&mut loads, &mut show)?;
+        }
         watch.search_ended(number + 1, &report);
         let is_capacity = report.capacity_per_s().is_some();
         searches.push(report);
@@ -321,9 +327,12 @@ fn conclude(
         progress.warn("prony: interrupted; the result covers only the probes before the interrupt");
         return Ending::Interrupted;
     }
-    let last = document.searches.last().map(|search| search.end);
-    if last == Some(SearchEnd::NoSuccess) {
-        progress.warn("prony: no request succeeded");
+    let last = document.searches.last();
+    if let Some(search) = last.filter(|search| search.end == SearchEnd::NoSuccess) {
+        progress.warn(match search.probes.is_empty() {
+            true => "prony: no request succeeded",
+            false => "prony: the server stopped responding during the search",
+        });
         return Ending::Doubtful;
     }
     let mut ending = match document.is_met() {

@@ -511,6 +511,15 @@ impl XdpUse {
 }
 
 impl Record {
+    /// Returns the number of failed requests that have no time. Requests that timed out have one:
+    /// a lower bound.
+    pub fn untimed_failures(&self) -> u64 {
+        let timed_out = [Outcome::Timeout, Outcome::ConnectTimeout];
+        let count = |outcome| self.outcomes.get(outcome).copied().unwrap_or(0);
+        let timed_out: u64 = timed_out.iter().map(count).sum();
+        self.totals.failed.saturating_sub(timed_out)
+    }
+
     /// Builds the record from the merged deltas of a load, finished or not.
     ///
     /// `begin` and `end` delimit the measured part. If it is empty, all rates are zero.

@@ -256,6 +256,34 @@ impl Measure {
         })
     }
 
+    /// Returns the value that a limit is compared with. It is the metric's value, except that a
+    /// failed request is beyond every limit of a percentile: the percentile is infinite if too
+    /// many requests failed. Returns `None` if nothing was measured.
+    pub fn judged(&self, record: &Record) -> Option<Amount> {
+        let failed = record.untimed_failures();
+        let MeasureKind::Time(
+            times @ (TimeKind::Response | TimeKind::Service),
+            TimeFigure::Quantile(quantile),
+        ) = self.0
+        else {
+            return self.amount(record);
+        };
+        if failed == 0 {
+            return self.amount(record);
+        }
+        let distribution = times.distribution(record);
+        let timed = distribution
+            .as_ref()
+            .map_or(record.totals.ok, Distribution::count);
+        let among_timed = quantile * (timed + failed) as f64 / timed as f64;
+        Some(match distribution {
+            _ if timed == 0 || among_timed > 1.0 => Amount::Micros(f64::INFINITY),
+            Some(known) => Amount::Micros(known.quantile(among_timed).0.as_micros_f64()),
+            // Records of single entries and of early versions have no histograms.
+            None => return self.amount(record),
+        })
+    }
+
     /// Returns the corresponding metric of service times for a metric of response times, otherwise
     /// `None`.
     pub fn of_service_times(&self) -> Option<Measure> {
@@ -284,18 +312,21 @@ impl Measure {
     }
 
     /// Returns the number of requests whose time is at least `limit_us`, and the number of all
-    /// timed requests. Both include lower bounds. Returns `None` unless the metric is a percentile
-    /// whose distribution is in the record.
+    /// requests that ended. Both include lower bounds and failed requests. Returns `None` unless
+    /// the metric is a percentile whose distribution is in the record.
     pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
         self.quantile()?;
-        let name = match self.0 {
-            MeasureKind::Time(TimeKind::Response, _) => "response_time",
-            MeasureKind::Time(TimeKind::Service, _) => "service_time",
-            _ => return None,
+        let MeasureKind::Time(times @ (TimeKind::Response | TimeKind::Service), _) = self.0 else {
+            return None;
         };
-        let times = Distribution::decode(record.histograms.get(name)?)?;
+        let failed = record.untimed_failures();
         let limit = Nanos((limit_us * 1e3) as u64);
-        Some((times.count_from(limit), times.count()))
+        let (over, timed) = match times.distribution(record) {
+            Some(known) => (known.count_from(limit), known.count()),
+            None if record.totals.ok == 0 && failed > 0 => (0, 0),
+            None => return None,
+        };
+        Some((over + failed, timed + failed))
     }
 
     /// Returns true for metrics that are known only after the load has ended.
@@ -371,6 +402,15 @@ impl TimeKind {
         })
     }
 
+    /// Returns the distribution, if it is in the record. It includes lower bounds.
+    fn distribution(self, record: &Record) -> Option<Distribution> {
+        let name = match self {
+            TimeKind::Service => "service_time",
+            _ => "response_time",
+        };
+        Distribution::decode(record.histograms.get(name)?)
+    }
+
     fn summary(self, record: &Record) -> &Summary {
         match self {
             TimeKind::Response => &record.response_time_us,
@@ -397,11 +437,7 @@ impl TimeKind {
             TimeFigure::Quantile(0.99) => summary.p99,
             TimeFigure::Quantile(0.999) => summary.p99_9,
             TimeFigure::Quantile(quantile) => {
-                let name = match self {
-                    TimeKind::Service => "service_time",
-                    _ => "response_time",
-                };
-                let times = Distribution::decode(record.histograms.get(name)?)?;
+                let times = self.distribution(record)?;
                 times.quantile(quantile).0.as_micros_f64()
             }
         })

@@ -113,6 +113,26 @@ impl Quantity {
         self.counts()?.count(record)
     }
 
+    /// Returns the value in a record that a limit is compared with, in which a failed request lies
+    /// beyond every limit of a percentile; see [`Measure::judged`].
+    pub(crate) fn judged_in(&self, record: &Record) -> Option<f64> {
+        match self.percentile() {
+            Some(measure) => Some(measure.judged(record)?.value()),
+            None => self.value_in(record),
+        }
+    }
+
+    /// Returns the measure if the quantity is a percentile of response or service times.
+    pub(crate) fn percentile(&self) -> Option<Measure> {
+        let measure = match self.what {
+            QuantitySource::Measure(measure) => measure,
+            QuantitySource::Metric(Metric::P50Us) => Measure::parse("p50").ok()?,
+            QuantitySource::Metric(Metric::P99Us) => Measure::parse("p99").ok()?,
+            QuantitySource::Metric(_) => return None,
+        };
+        measure.quantile().map(|_| measure)
+    }
+
     /// Returns the value in a record, or `None` if the load did not measure it.
     pub(crate) fn value_in(&self, record: &Record) -> Option<f64> {
         match self.what {

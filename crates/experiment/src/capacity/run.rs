@@ -21,6 +21,9 @@ const IDLE_FACTOR: f64 = 2.0;
 const IDLE_SLACK_US: f64 = 1_000.0;
 /// Maximum time to wait before a probe until the server is idle.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Number of successive checks without a successful request after which the server is considered
+/// to have stopped responding.
+const FAILED_CHECKS_MAX: u32 = 10;
 /// Pause between two checks of whether the server is idle.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -89,6 +92,17 @@ impl CapacitySearch<'_> {
     }
 }
 
+/// Result of a check of whether the server is idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Idleness {
+    /// The response times are similar to those of the idle server.
+    Idle,
+    /// The responses are slow.
+    Busy,
+    /// No request succeeded.
+    NoSuccess,
+}
+
 struct RunningSearch<'a, L> {
     search: &'a CapacitySearch<'a>,
     loads: &'a mut L,
@@ -105,7 +119,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         search: &mut Search,
         on: &mut dyn FnMut(SearchEvent<'_>),
     ) -> Result<SearchEnd, L::Error> {
-        if !self.is_idle()? {
+        if self.idleness()? != Idleness::Idle {
             return Ok(match self.search.interrupt.is_stopped() {
                 true => SearchEnd::Interrupted,
                 false => SearchEnd::NoSuccess,
@@ -116,8 +130,11 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         let mut may_be_busy = false;
         while let Some(probe) = search.next() {
             let began = Instant::now();
-            if may_be_busy {
-                self.wait_until_idle(began)?;
+            if may_be_busy && !self.wait_until_idle(began)? {
+                return Ok(match self.search.interrupt.is_stopped() {
+                    true => SearchEnd::Interrupted,
+                    false => SearchEnd::NoSuccess,
+                });
             }
             let waited_s = began.elapsed().as_secs_f64();
             let (record, cut_short) = self.load(&probe, on)?;
@@ -183,20 +200,27 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
     }
 
     /// Waits until the server has processed the requests that the previous probe left in its
-    /// queues. When a load ends, it abandons its outstanding requests.
-    fn wait_until_idle(&mut self, began: Instant) -> Result<(), L::Error> {
+    /// queues. When a load ends, it abandons its outstanding requests. Returns false if no request
+    /// succeeded in that time.
+    fn wait_until_idle(&mut self, began: Instant) -> Result<bool, L::Error> {
+        let mut failed = 0;
         while began.elapsed() < IDLE_WAIT_MAX && !self.search.interrupt.is_stopped() {
-            if self.is_idle()? {
-                return Ok(());
+            match self.idleness()? {
+                Idleness::Idle => return Ok(true),
+                Idleness::Busy => failed = 0,
+                Idleness::NoSuccess => failed += 1,
+            }
+            if failed == FAILED_CHECKS_MAX {
+                break;
             }
             std::thread::sleep(IDLE_POLL_INTERVAL);
         }
-        Ok(())
+        Ok(failed == 0)
     }
 
-    /// Sends a few requests. Returns true if the response times were similar to those of the idle
-    /// server. The first call returns true if any request succeeded.
-    fn is_idle(&mut self) -> Result<bool, L::Error> {
+    /// Sends a few requests, and compares their response times with those of the idle server. In
+    /// the first call, the server counts as idle if any request succeeded.
+    fn idleness(&mut self) -> Result<Idleness, L::Error> {
         let spec = self.loads.spec(&ProbeLoad::Idle)?;
         let control = Arc::new(Control::new(spec.info().threads));
         self.search.interrupt.set_loads(vec![control.clone()]);
@@ -207,12 +231,15 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
             if self.idle_us.is_none() {
                 self.findings.extend(record.findings);
             }
-            return Ok(false);
+            return Ok(Idleness::NoSuccess);
         }
         let median_us = record.response_time_us.p50;
         let idle_us = self.idle_us.map_or(median_us, |idle| idle.min(median_us));
         self.idle_us = Some(idle_us);
-        Ok(median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US)
+        Ok(match median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US {
+            true => Idleness::Idle,
+            false => Idleness::Busy,
+        })
     }
 
     /// Records the findings that qualify the result, each of them once. A probe that met the goals

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_load::{Control, LoadSettings, LoadSpec};
-use prony_record::{Finding, FindingId, Record, Severity};
+use prony_record::{Finding, FindingId, Outcome, Record, Severity, Summary};
 use prony_stats::capacity::{BoundReason, Goal, SearchEnd, SearchOutcome};
 
 use super::{CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent};
@@ -29,6 +29,10 @@ struct SimulatedLoads {
     service_us: f64,
     /// If true, every request fails.
     is_down: bool,
+    /// Rate of an open loop at which the server dies.
+    dies_at: Option<f64>,
+    /// Share of the requests of an open loop to which the server responds with an error at once.
+    failed_share: f64,
 }
 
 impl ProbeLoads for SimulatedLoads {
@@ -60,13 +64,22 @@ impl ProbeLoads for SimulatedLoads {
             return Ok(record);
         };
         self.connections.push(spec.info().connections);
+        self.is_down |= self.dies_at.is_some_and(|at| rate >= at);
         let p99_us = 50_000.0 * (rate / CAPACITY_PER_S).powi(5);
         record.totals.elapsed_s = 1.0;
         record.totals.started = rate as u64;
-        record.totals.ok = rate as u64;
+        let failed_share = if self.is_down { 1.0 } else { self.failed_share };
+        record.totals.failed = (failed_share * record.totals.started as f64).ceil() as u64;
+        record.totals.ok = record.totals.started - record.totals.failed;
+        record
+            .outcomes
+            .insert(Outcome::UnexpectedStatus, record.totals.failed);
         record.rate.offered_per_s = Some(rate);
         record.response_time_us.p99 = p99_us;
         record.response_time_us.max = p99_us;
+        if record.totals.ok == 0 {
+            record.response_time_us = Summary::default();
+        }
         let service = &mut record.service_time_us;
         (service.p50, service.p99, service.max) =
             (self.service_us, self.service_us, self.service_us);
@@ -110,7 +123,7 @@ fn a_search_finds_the_capacity_and_reports_its_probes() {
     for probe in report.probes.iter().filter(|it| it.rate_per_s.is_some()) {
         assert_eq!(probe.met, met(probe.offered_per_s), "{probe:?}");
         assert_eq!(probe.goals[0].goal, "p99<50ms");
-        assert_eq!(probe.goals[0].value, probe.response_time_us.p99);
+        assert_eq!(probe.goals[0].value, Some(probe.response_time_us.p99));
     }
     // Each open loop has at least twice as many connections as there are requests in flight at the
     // time limit.
@@ -193,6 +206,39 @@ fn a_search_ends_when_it_is_interrupted_or_no_request_succeeds() {
         ..SimulatedLoads::default()
     };
     assert_eq!(self::search(&mut down).end, SearchEnd::NoSuccess);
+}
+
+#[test]
+fn a_search_ends_when_the_server_dies_and_keeps_the_rates_that_were_met() {
+    let mut dying = SimulatedLoads {
+        dies_at: Some(1_900.0),
+        ..SimulatedLoads::default()
+    };
+    let report = search(&mut dying);
+    assert_eq!(report.end, SearchEnd::NoSuccess);
+    assert!(report.met_per_s.is_some_and(|met| met < 1_900.0));
+    let last = report.probes.last().unwrap();
+    assert!(!last.met && !last.kept_up, "{last:?}");
+    let readings = last.readings();
+    assert!(readings.contains("beyond every limit"), "{readings}");
+    assert_eq!(last.goals[0].value, None);
+}
+
+#[test]
+fn failed_requests_are_neither_fast_nor_kept_up_with() {
+    let mut failing = SimulatedLoads {
+        failed_share: 0.4,
+        ..SimulatedLoads::default()
+    };
+    let report = search(&mut failing);
+    assert_eq!(report.met_per_s, None, "{:?}", report.end);
+    let of_open_loops = report.probes.iter().filter(|it| it.rate_per_s.is_some());
+    assert!(of_open_loops.clone().count() > 0);
+    for probe in of_open_loops {
+        assert!(!probe.met, "{probe:?}");
+        // At low rates, as many requests may still be in flight.
+        assert!(!probe.kept_up || probe.offered_per_s < 100.0, "{probe:?}");
+    }
 }
 
 #[test]

@@ -14,7 +14,13 @@ pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding
         SearchEnd::Outcome { outcome } => outcome,
         SearchEnd::Interrupted => return None,
         SearchEnd::NoSuccess => {
-            let text = "The search sent no probe, because no request succeeded.";
+            let text = match search.probes.is_empty() {
+                true => "The search sent no probe, because no request succeeded.",
+                false => {
+                    "The server stopped responding during the search. See its log, and repeat the \
+                     search."
+                }
+            };
             return Some(error(text.to_owned()));
         }
     };

@@ -113,9 +113,14 @@ impl CapacityDocument {
                 .any(|search| search.end == SearchEnd::NoSuccess);
             let all = goals_phrase(&document.goals);
             document.text = match bracket {
-                _ if is_silent => {
+                (None, _) if is_silent => {
                     format!("Capacity at {all}: unknown, because no request succeeded")
                 }
+                (Some(met), _) if is_silent => format!(
+                    "Capacity at {all}: unknown, because the server stopped responding; {} met the \
+                     goals before",
+                    prony_record::number::rate(met)
+                ),
                 (None, None) => format!("Capacity at {all}: {known}"),
                 _ => format!("Capacity at {all}: {known} so far"),
             };

@@ -97,6 +97,18 @@ impl Goal {
         goals.iter().filter_map(Goal::limit_s).fold(0.0, f64::max)
     }
 
+    /// Returns the number of failed requests that a goal about failures permits. Only these count
+    /// as completed by the server.
+    fn permitted_failures(goals: &[Goal], record: &Record) -> f64 {
+        let failed = record.totals.failed as f64;
+        let ended = record.totals.ok as f64 + failed;
+        let shares = goals
+            .iter()
+            .filter(|goal| goal.measure.kind() == AmountKind::Count)
+            .map(Goal::limit);
+        failed.min(shares.fold(0.0, f64::max) * ended)
+    }
+
     /// Reads the goal's metric from the record of a probe. Returns `None` if it was not measured.
     pub fn read(&self, record: &Record) -> Option<GoalReading> {
         let judged = self.condition.judge(record)?;
@@ -112,7 +124,7 @@ impl Goal {
             }
             None => None,
         };
-        let value = self.measure.amount(record)?.value();
+        let value = self.measure.judged(record)?.value();
         let tail = match shares {
             Some((_, 0, _)) => return None,
             Some((over, all, allowed_share)) => Some(TailCount {
@@ -149,7 +161,7 @@ impl Goal {
             return self.read(record).is_some_and(|reading| reading.met);
         };
         let (failing, limit) = (self.condition.failing(), self.limit());
-        let amount = measure.amount(record);
+        let amount = measure.judged(record);
         amount.is_some_and(|amount| !failing.holds(amount.value(), limit))
     }
 
@@ -164,8 +176,9 @@ impl ProbeResult {
     /// Reads the result of a probe from its record. `took_s` is the total duration of the probe.
     pub fn read(record: &Record, goals: &[Goal], cut_short: bool, took_s: f64) -> ProbeResult {
         let totals = &record.totals;
+        let completed = totals.ok as f64 + Goal::permitted_failures(goals, record);
         let achieved_per_s = match totals.elapsed_s > 0.0 {
-            true => (totals.ok + totals.failed) as f64 / totals.elapsed_s,
+            true => completed / totals.elapsed_s,
             false => 0.0,
         };
         let is_saturated = |finding: &Finding| {

@@ -53,7 +53,7 @@ pub struct Probe {
 pub struct ProbeResult {
     /// Requests per second that were due; the achieved rate for a closed loop.
     pub offered_per_s: f64,
-    /// Requests per second that ended, whether successful or not.
+    /// Requests per second that succeeded, or that failed within the share that a goal permits.
     pub achieved_per_s: f64,
     /// Number of measured requests.
     pub requests: u64,

@@ -14,7 +14,8 @@ pub struct GoalReading {
     pub resolution: f64,
     /// Count of requests beyond the limit; `None` if the goal isn't about a share of requests.
     pub tail: Option<TailCount>,
-    /// Value of the metric in its own unit: microseconds, or a share from 0 to 1.
+    /// Value of the metric in its own unit: microseconds, or a share from 0 to 1. Infinite if so
+    /// many requests failed that the percentile is beyond every limit.
     pub value: f64,
     /// The measured value as a clause: `p99 is 61.3 ms`.
     pub text: String,

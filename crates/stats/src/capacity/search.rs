@@ -78,6 +78,9 @@ struct Bracket {
     saturated: bool,
     /// True if the probe at the rate `unmet` failed too clearly to be explained by chance.
     is_certain: bool,
+    /// True if the probe at the lowest rate that can be judged failed and was repeated. A single
+    /// failure may be due to other load on the machine, and would end the search.
+    is_repeated: bool,
     step: f64,
     probes: usize,
 }
@@ -278,6 +281,7 @@ impl Search {
             unmet: None,
             saturated: false,
             is_certain: false,
+            is_repeated: false,
             step: 1.0,
             probes: 0,
         })
@@ -317,6 +321,13 @@ impl Search {
             }
             // An open loop rarely achieves a higher rate than a closed loop does.
             (Some(met), None) => self.clamped(met * step.sqrt()),
+            (None, Some(unmet)) if !bracket.is_repeated && self.clamped(unmet / step) >= unmet => {
+                return Phase::Bracket(Bracket {
+                    rate: unmet,
+                    is_repeated: true,
+                    ..bracket
+                });
+            }
             // A probe of the bracket is short, so it can fail by chance. The longer probes of the
             // edge decide.
             (None, Some(unmet)) if self.clamped(unmet / step) >= unmet => {

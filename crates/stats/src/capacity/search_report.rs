@@ -17,7 +17,7 @@ pub enum SearchEnd {
         /// The capacity or a bound.
         outcome: SearchOutcome,
     },
-    /// No request succeeded.
+    /// No request succeeded, either from the beginning or after some of the probes.
     NoSuccess,
     /// The user interrupted the search.
     Interrupted,
@@ -47,7 +47,7 @@ pub struct ProbeReport {
     pub rate_per_s: Option<f64>,
     /// Requests per second that were due.
     pub offered_per_s: f64,
-    /// Requests per second that ended.
+    /// Requests per second that succeeded, or that failed within the share that a goal permits.
     pub achieved_per_s: f64,
     /// Number of connections.
     pub connections: u32,
@@ -96,8 +96,9 @@ pub struct GoalValue {
     pub goal: String,
     /// True if the probe met the goal.
     pub met: bool,
-    /// Value of the metric: microseconds, or a share from 0 to 1.
-    pub value: f64,
+    /// Value of the metric: microseconds, or a share from 0 to 1. Absent if so many requests failed
+    /// that the percentile is beyond every limit.
+    pub value: Option<f64>,
     /// Share of requests beyond the limit divided by the allowed share. For other metrics, the
     /// value divided by the limit.
     pub excess: f64,
@@ -138,7 +139,7 @@ impl GoalValue {
         GoalValue {
             goal: goal.to_string(),
             met: reading.met,
-            value: reading.value,
+            value: Some(reading.value).filter(|value| value.is_finite()),
             excess: reading.excess,
             over: reading.tail.map(|tail| tail.over),
             all: reading.tail.map(|tail| tail.all),
@@ -198,6 +199,8 @@ impl ProbeReport {
         let mut texts: Vec<&str> = self.goals.iter().map(|goal| goal.text.as_str()).collect();
         if !self.kept_up {
             texts.push("the server did not keep up");
+        } else if texts.is_empty() {
+            texts.push("no request ended in time to be measured");
         }
         texts.join(", ")
     }
@@ -215,6 +218,18 @@ impl SearchReport {
     /// Returns the total duration of all probes, in seconds.
     pub fn took_s(&self) -> f64 {
         self.probes.iter().map(|probe| probe.took_s).sum()
+    }
+
+    /// Returns true if the search ended with a bound instead of a capacity.
+    pub fn found_only_a_bound(&self) -> bool {
+        matches!(
+            self.outcome(),
+            Some(
+                SearchOutcome::AtLeast { .. }
+                    | SearchOutcome::Below { .. }
+                    | SearchOutcome::Unmet { .. }
+            )
+        )
     }
 
     /// Returns the capacity in requests per second, if the search found more than a bound.

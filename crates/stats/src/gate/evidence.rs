@@ -55,7 +55,11 @@ impl RunEvidence<'_> {
                 .filter(|trial| trial.variant == variant)
                 .map(|trial| {
                     let value = trial.values.get(&metric).copied();
-                    (trial.block, value.filter(|&value| metric.admits(value)))
+                    let value = value.filter(|&value| metric.admits(value));
+                    (
+                        trial.block,
+                        self.judged(trial.block, variant, quantity).or(value),
+                    )
                 })
                 .collect(),
             QuantitySource::Measure(measure) => self
@@ -68,7 +72,7 @@ impl RunEvidence<'_> {
                         // different counts.
                         Some((_, 0)) => None,
                         Some((count, whole)) => Some(count as f64 / whole as f64),
-                        None => measure.amount(record).map(|amount| amount.value()),
+                        None => measure.judged(record).map(|amount| amount.value()),
                     };
                     let positive = quantity.scale() == Scale::Ratio;
                     (*block, value.filter(|&value| !positive || value > 0.0))
@@ -77,6 +81,18 @@ impl RunEvidence<'_> {
         };
         values.sort_by_key(|(block, _)| *block);
         values
+    }
+
+    /// Returns the value of a percentile in a trial with failed requests, which are beyond every
+    /// limit. The value is infinite if too many requests failed.
+    fn judged(&self, block: u32, variant: usize, quantity: &Quantity) -> Option<f64> {
+        let mut records = self.records.iter();
+        let (_, _, record) = records.find(|(b, v, _)| (*b, *v) == (block, variant))?;
+        let measure = quantity
+            .percentile()
+            .filter(|_| record.untimed_failures() > 0)?;
+        let value = measure.judged(record)?.value();
+        (value > 0.0).then_some(value)
     }
 
     /// Returns the reason why the run withholds verdicts on a quantity, as a phrase that completes

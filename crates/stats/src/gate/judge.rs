@@ -122,7 +122,10 @@ impl GateCase<'_> {
                 Some(measure) => self.counted(measure, value, is_share),
                 None => match new.doubt(self.variant, self.quantity) {
                     Some(reason) => self.withheld(reason),
-                    None => self.fixed(value),
+                    None => match self.beyond_every_limit(new, self.variant, self.name) {
+                        Some((text, everywhere)) => self.infinite(text, everywhere),
+                        None => self.fixed(value),
+                    },
                 },
             },
             GateLimit::Relative { to, factor, shift } => {
@@ -132,11 +135,49 @@ impl GateCase<'_> {
                 let doubt = new
                     .doubt(self.variant, self.quantity)
                     .or_else(|| reference.source.doubt(reference.variant, self.quantity));
-                match doubt {
-                    Some(reason) => self.withheld(reason),
+                if let Some(reason) = doubt {
+                    return self.withheld(reason);
+                }
+                let old =
+                    self.beyond_every_limit(&reference.source, reference.variant, &reference.name);
+                if let Some((text, _)) = old {
+                    return Judgement::unclear(text);
+                }
+                match self.beyond_every_limit(new, self.variant, self.name) {
+                    Some((text, everywhere)) => self.infinite(text, everywhere),
                     None => self.relative(&reference, factor, shift),
                 }
             }
+        }
+    }
+
+    /// Returns a sentence if the percentile of a variant is beyond every limit in some of its
+    /// trials, because requests failed. The flag is true if it does so in all of them.
+    fn beyond_every_limit(
+        &self,
+        source: &RunEvidence<'_>,
+        variant: usize,
+        name: &str,
+    ) -> Option<(String, bool)> {
+        let values = source.values(variant, self.quantity);
+        let beyond = |(_, value): &&(u32, Option<f64>)| value.is_some_and(f64::is_infinite);
+        let count = values.iter().filter(beyond).count();
+        let subject = sentence::subject(&self.quantity.name, name);
+        let text = sentence::beyond_every_limit(&subject, unit_of(source), count, values.len());
+        (count > 0).then_some((text, count == values.len()))
+    }
+
+    /// Judges a percentile that is infinite in all trials, or only in some of them.
+    fn infinite(&self, text: String, everywhere: bool) -> Judgement {
+        let ruling = match (everywhere, self.relation.holds(f64::INFINITY, 0.0)) {
+            (true, true) => GateOutcome::Failed,
+            (true, false) => GateOutcome::Passed,
+            (false, _) => GateOutcome::Unclear,
+        };
+        Judgement {
+            ruling,
+            text,
+            numbers: None,
         }
     }
 

@@ -153,14 +153,35 @@ impl LoadCondition {
             }
             Some((count, _)) => (count as f64, number::count(count)),
             None => {
-                let value = self.quantity.value_in(record)?;
-                (value, self.quantity.shown(value))
+                let value = self.quantity.judged_in(record)?;
+                (value, self.shown_time(value, record))
             }
         };
         Some(LoadConditionResult {
             holds: self.failing.holds(value, self.limit),
             text: format!("{} is {shown}", self.name()),
         })
+    }
+
+    /// Formats a value. If failed requests change a percentile, both values are given with their
+    /// names.
+    fn shown_time(&self, judged: f64, record: &Record) -> String {
+        let failed = record.untimed_failures();
+        let plain = self.quantity.value_in(record);
+        if failed == 0 || plain == Some(judged) {
+            return self.quantity.shown(judged);
+        }
+        let ended = number::count(record.totals.ok + record.totals.failed);
+        let failed = number::count(failed);
+        let judged = match judged.is_finite() {
+            true => self.quantity.shown(judged),
+            false => "beyond every limit".to_owned(),
+        };
+        let plain = plain.map_or(String::new(), |plain| {
+            let plain = self.quantity.shown(plain);
+            format!("; {plain} among the successful responses")
+        });
+        format!("{judged} ({failed} of {ended} requests failed{plain})")
     }
 
     /// Returns the metric.

@@ -74,6 +74,16 @@ pub(crate) fn not_measured(subject: &str, unit: &str, numbers: &[String]) -> Str
     }
 }
 
+/// Returns `p99 of new: beyond every limit in 3 of 5 blocks, because too many requests failed`.
+pub(crate) fn beyond_every_limit(subject: &str, unit: &str, count: usize, all: usize) -> String {
+    let units = if all == 1 {
+        String::new()
+    } else {
+        format!(" in {count} of {all} {unit}s")
+    };
+    format!("{subject}: beyond every limit{units}, because too many requests failed")
+}
+
 /// Returns `failed of new is 0.4% (40 of 10,000 requests); the limit is 0.1%`.
 pub(crate) fn counted(
     subject: &str,

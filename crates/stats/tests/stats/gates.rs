@@ -377,3 +377,49 @@ fn the_stored_run_is_compared_without_pairing() {
     let text = &now.judge("rate of new < stored - 5%", Some(&then))[0].text;
     assert!(text.contains("against stored"), "{text}");
 }
+
+#[test]
+fn failed_requests_lie_beyond_every_limit_of_a_percentile() {
+    let mut failing = lab(1.1, 0.001, 5);
+    let outcomes = |lab: &Lab, typed: &str| {
+        let results = lab.judge(typed, None);
+        let of_new = results.into_iter().find(|it| it.name == "new").unwrap();
+        (of_new.ruling, of_new.text)
+    };
+    assert_eq!(
+        outcomes(&failing, "p99 of new > 50ms").0,
+        GateOutcome::Passed
+    );
+    let of_new = |(_, place, _): &&mut (u32, usize, Record)| *place == 0;
+    for (count, (_, _, record)) in failing.records.iter_mut().filter(of_new).enumerate() {
+        // In the first block, too few requests fail to change the percentile.
+        record.totals.failed = if count == 0 { 10 } else { 500 };
+    }
+    let (ruling, text) = outcomes(&failing, "p99 of new > 50ms");
+    assert_eq!(ruling, GateOutcome::Unclear);
+    assert!(
+        text.contains("beyond every limit in 4 of 5 blocks"),
+        "{text}"
+    );
+    failing
+        .records
+        .iter_mut()
+        .for_each(|(_, _, record)| record.totals.failed = 500);
+    for typed in [
+        "p99 of new > 50ms",
+        "p99 > 50ms",
+        "service.p99 of new > 50ms",
+    ] {
+        assert_eq!(outcomes(&failing, typed).0, GateOutcome::Failed, "{typed}");
+    }
+    // The reference is infinite, too.
+    let relative = outcomes(&failing, "p99 of new > old + 5%");
+    assert_eq!(relative.0, GateOutcome::Unclear);
+    failing.records.iter_mut().for_each(|(_, place, record)| {
+        record.totals.failed = if *place == 1 { 0 } else { 500 };
+    });
+    assert_eq!(
+        outcomes(&failing, "p99 of new > old + 5%").0,
+        GateOutcome::Failed
+    );
+}

@@ -43,9 +43,17 @@ fn holding_conditions_name_the_measured_value() {
         ("service.p(99)>2500us", "service.p(99) is 3.00 ms"),
         ("p50>1ms", "p50 is 50."),
         ("p95>94.9ms", "p95 is 95"),
-        ("p99.9>99ms", "p99.9 is 99.9"),
-        ("p99_9>99ms", "p99_9 is 99.9"),
-        ("p99.99>99ms", "p99.99 is 1"),
+        // 40 of the requests have no time, and are beyond every limit.
+        (
+            "p99.9>200ms",
+            "p99.9 is beyond every limit (40 of 10,000 requests failed; 99.9 ms among the \
+             successful responses)",
+        ),
+        ("p99_9>99ms", "p99_9 is beyond every limit"),
+        (
+            "p99>99.3ms",
+            "p99 is 99.4 ms (40 of 10,000 requests failed; 99.0 ms among",
+        ),
         ("response.p99>50ms", "response.p99 is 99"),
         ("max>0.05s", "max is 100 ms"),
         ("min<2ms", "min is 1.00 ms"),

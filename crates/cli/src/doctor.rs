@@ -2,6 +2,7 @@
 //! slow.
 
 use prony_experiment::doctor::{DoctorSubject, examine};
+use prony_load::LoadSettings;
 use prony_report::doctor::DoctorDocument;
 
 use crate::arguments::DoctorArgs;
@@ -15,11 +16,12 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     if terminal::is_live() {
         terminal::print_message("Inspecting; this takes a few seconds for each server.");
     }
-    let interfaces = interfaces(&typed.interface)?;
+    let mut others = urls(&typed.url, typed.public)?;
+    others.extend(interfaces(&typed.interface)?);
     let mut report = examine(&typed.pid).map_err(Failure::wrong)?;
-    // The last subject is this machine, so insert the interfaces before it.
+    // The last subject is this machine, so insert the others before it.
     let last = report.subjects.len().saturating_sub(1);
-    report.subjects.splice(last..last, interfaces);
+    report.subjects.splice(last..last, others);
     let json = serde_json::to_string_pretty(&report).map_err(Failure::refused)? + "\n";
     let in_place = output.as_ref().is_some_and(Output::is_standard);
     if !in_place {
@@ -31,6 +33,25 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
         output.write(&json)?;
     }
     Ok(Ending::Done)
+}
+
+#[cfg(target_os = "linux")]
+fn urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
+    let examine = |url: &String| {
+        let public = public || LoadSettings::from_environment().public;
+        prony_experiment::doctor::examine_url(url, public)
+            .map_err(|error| format!("--url: {error}"))
+    };
+    let subjects: Result<_, _> = urls.iter().map(examine).collect();
+    subjects.map_err(Failure::wrong)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn urls(urls: &[String], _: bool) -> Result<Vec<DoctorSubject>, Failure> {
+    match urls.first() {
+        None => Ok(Vec::new()),
+        Some(_) => Err(Failure::wrong("--url: this check needs Linux")),
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -513,6 +513,8 @@ pub(crate) fn merge(
     record.findings.extend(sink.preconnect.finding());
     record.findings.extend(sink.refusals.finding(spec));
     record.findings.extend(sink.connects.finding());
+    let ok = record.totals.ok;
+    record.findings.extend(sink.body_waits.finding(ok));
     record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.placement.fallback {
         let note = Finding::new(FindingId::IoFallback, Severity::Note, reason.as_str());

@@ -11,6 +11,7 @@ Examples:
   prony doctor                               this machine as a generator
   prony doctor --pid $(cat /run/nginx.pid)   a running server, and this machine
   prony doctor --pid 1234 --json - | jq '.subjects[0].crypto'
+  prony doctor --url http://localhost:8080/  how a server's responses arrive
   prony doctor --interface eth0 --all        an interface for --io xdp
 
 For a server, the doctor inspects the libcrypto that the process has mapped, and measures it with
@@ -18,12 +19,21 @@ and without the processor's special instructions. It also inspects listen queues
 settings that limit a load (nginx, Apache httpd, HAProxy, php-fpm). As root it inspects every
 server, otherwise only yours. It lists what it could not read, and changes nothing.
 
+For a URL, it sends up to 100 requests over one connection, and finds responses that wait for
+delayed acknowledgments (Nagle's algorithm).
+
 For an interface, it checks what a load over AF_XDP needs or benefits from: privileges, the kernel,
 other XDP programs, queues, zero copy, offloads and the receive hash.")]
 pub(crate) struct DoctorArgs {
     /// A server process to inspect; repeatable
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Vec<i32>,
+    /// A URL whose responses to inspect, with up to 100 requests; repeatable
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Vec<String>,
+    /// Allow --url to name a public address
+    #[arg(long)]
+    pub(crate) public: bool,
     /// A network interface to inspect for --io xdp; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Vec<String>,

@@ -1,9 +1,10 @@
 //! `prony doctor`: reasons why a server, or this machine as a generator, may be slow.
 //!
-//! Input: process IDs and interface names. Output: a [`DoctorReport`] with checks (observed value,
+//! Input: process IDs, URLs and interface names. Output: a [`DoctorReport`] with checks (observed value,
 //! expected value, reason, suggested change and source) and a list of properties that could not be
 //! determined. The doctor changes nothing, and leaves the formatting of the report to other crates.
-//! It starts two programs: prony, to probe a library ([`crate::crypto`]), and `nginx -V`.
+//! It starts two programs: prony, to probe a library ([`crate::crypto`]), and `nginx -V`. For a URL,
+//! it sends up to 100 requests.
 
 mod check;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,8 @@ mod machine;
 mod offload;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
+mod url;
 
 use std::fmt;
 
@@ -33,6 +36,8 @@ use crate::crypto::{self, CryptoReport};
 
 #[cfg(target_os = "linux")]
 pub use interface::examine_interface;
+#[cfg(target_os = "linux")]
+pub use url::examine_url;
 
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
 
@@ -60,7 +65,7 @@ pub struct DoctorSubject {
     pub kind: SubjectKind,
     /// Name of the subject, such as `nginx, process 1234`.
     pub name: String,
-    /// Process ID of a server; `None` for other subjects.
+    /// Process ID of a server; `None` for other subjects and for URLs.
     pub pid: Option<i32>,
     /// Checks with their results.
     #[serde(rename = "lines")]
@@ -77,7 +82,7 @@ pub struct DoctorSubject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubjectKind {
-    /// A running server, named by its process ID.
+    /// A running server, named by its process ID or by a URL.
     Server,
     /// This machine as a load generator.
     Machine,

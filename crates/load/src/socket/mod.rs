@@ -251,6 +251,9 @@ pub(crate) trait Sockets<'run> {
     /// failed send. The number may be up to 128 KiB too high.
     fn unsent(&self, key: Key) -> u64;
 
+    /// Acknowledges the bytes received so far immediately, if the transport allows it.
+    fn acknowledge(&mut self, _key: Key) {}
+
     /// Ends a connection and all operations on it. Does nothing if the connection has already
     /// ended.
     fn close(&mut self, key: Key, how: Close);

@@ -353,6 +353,14 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
             })
     }
 
+    fn acknowledge(&mut self, key: Key) {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        if let Some(connection) = connection.filter(|connection| connection.key == key) {
+            system::acknowledge(&connection.socket);
+        }
+    }
+
     fn close(&mut self, key: Key, how: Close) {
         if !self.is_live(key) {
             return;

@@ -104,6 +104,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.note_negotiated(index);
         }
         let has_events = self.handle_events(index, now);
+        if self.sink.body_waits.is_testing() {
+            self.acknowledge_test(index);
+        }
         match progress {
             Progress::Open if has_streams => self.continue_streams(index, now),
             Progress::Open if has_events => {}
@@ -121,6 +124,23 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             // `Secured` and `Tunneled` were handled at the start of the function.
             Progress::Secured(_) | Progress::Tunneled => {}
+        }
+    }
+
+    /// Acknowledges the beginning of a response immediately, if the response is a test.
+    #[cold]
+    fn acknowledge_test(&mut self, index: u32) {
+        let mut slots = self.dispatcher.slots_of(index);
+        let begun = slots.find(|&slot| {
+            let stream = self.dispatcher.slot(slot).stream();
+            let session = self.connections[index].session();
+            let received = session.map(|session| session.http.received(stream));
+            self.dispatcher.is_in_flight_on(slot, index)
+                && received.is_some_and(|received| received.first_byte.is_some())
+        });
+        if begun.is_some_and(|slot| self.sink.body_waits.tests(slot)) {
+            let key = self.connections[index].key(index);
+            self.sockets.acknowledge(key);
         }
     }
 

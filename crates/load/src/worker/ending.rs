@@ -68,6 +68,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let is_measured = self
             .sink
             .request_ended(&exchange, outcome, reason, || source);
+        let is_ok = is_measured && outcome == Outcome::Ok;
+        self.sink.body_waits.ended(slot, &exchange, is_ok);
         if let Some(script) = &mut self.script {
             let listed = || &self.spec.requests[pending.request as usize];
             let ended = EndedRequest {

@@ -17,6 +17,7 @@
 //!
 //! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in separate files.
 
+mod body_waits;
 mod completions;
 mod connect;
 mod connections;

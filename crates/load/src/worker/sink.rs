@@ -4,6 +4,7 @@ use prony_record::{
     Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, TlsHandshake, XdpUse,
 };
 
+use super::body_waits::BodyWaits;
 use super::preconnect::PreconnectReport;
 use super::refusals::Refusals;
 use super::syn_retries::ConnectCounts;
@@ -31,6 +32,8 @@ pub(crate) struct Sink {
     pub(crate) refusals: Refusals,
     /// TCP connection attempts in the measured part.
     pub(crate) connects: ConnectCounts,
+    /// Times from the first to the last byte of responses.
+    pub(crate) body_waits: BodyWaits,
     /// Counts of QUIC packets and system calls.
     pub(crate) quic: Option<QuicUse>,
     /// Counts of AF_XDP packets and drops.
@@ -62,6 +65,7 @@ impl Sink {
             preconnect: PreconnectReport::default(),
             refusals: Refusals::default(),
             connects: ConnectCounts::default(),
+            body_waits: BodyWaits::default(),
             quic: None,
             xdp: None,
         }
@@ -79,6 +83,7 @@ impl Sink {
         self.preconnect.merge(other.preconnect);
         self.refusals.merge(other.refusals);
         self.connects.merge(other.connects);
+        self.body_waits.merge(other.body_waits);
         if let Some(quic) = other.quic {
             self.quic.get_or_insert_default().merge(&quic);
         }

@@ -1,5 +1,6 @@
 //! Tests of loads over real sockets, against the embedded origin and against misbehaving servers.
 
+mod acknowledgments;
 mod before;
 mod bytes_out;
 mod differing;

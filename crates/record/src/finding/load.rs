@@ -171,6 +171,21 @@ pub(super) const CONNECTIONS_NOT_REUSED: FindingInfo = FindingInfo {
     ..BASE
 };
 
+pub(super) const DELAYED_ACKS: FindingInfo = FindingInfo {
+    seen: "The server held back the rest of responses until their beginning was acknowledged.",
+    severities: &[(Warning, "")],
+    meaning: "The server sends a response in several writes without TCP_NODELAY. Nagle's algorithm \
+        then holds the last write back until the peer acknowledges the earlier ones, and the peer \
+        delays this acknowledgment, on Linux by 40 ms or more. At least half of the responses \
+        that arrived in several parts took 35 ms or longer from the first to the last byte. prony \
+        then acknowledged the beginning of up to 8 responses per worker immediately, and their \
+        rest arrived at least 30 ms sooner. These responses are part of the results.",
+    action: "Send head and body in one write, or set TCP_NODELAY on the server's connections.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
 pub(super) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
     seen: "Requests on reused connections were lost and sent again.",
     severities: &[

@@ -58,6 +58,7 @@ registry! {
     PortsScarce "ports-scarce" => load::PORTS_SCARCE,
     ConnectionsLate "connections-late" => load::CONNECTIONS_LATE,
     ConnectionsNotReused "connections-not-reused" => load::CONNECTIONS_NOT_REUSED,
+    DelayedAcks "delayed-acks" => load::DELAYED_ACKS,
     RequestsRetried "requests-retried" => load::REQUESTS_RETRIED,
     StreamsLimited "streams-limited" => load::STREAMS_LIMITED,
     PacketsLost "packets-lost" => load::PACKETS_LOST,

@@ -512,6 +512,14 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
             })
     }
 
+    fn acknowledge(&mut self, key: Key) {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        if let Some(connection) = connection.filter(|connection| connection.key == key) {
+            system::acknowledge(&connection.socket);
+        }
+    }
+
     fn close(&mut self, key: Key, how: Close) {
         self.ready.retain(|completion| completion.key() != key);
         let connection = self.connections.get_mut(key.index as usize);

@@ -1,0 +1,203 @@
+//! Finds responses whose rest arrives only after the generator's kernel has acknowledged their
+//! beginning: Nagle's algorithm in the server, together with delayed acknowledgments here.
+//!
+//! The time between a response's first and last byte shows the delay, but not its cause: a server
+//! may as well need that time for the body. Once many responses were late by about the time of the
+//! kernel's delayed acknowledgment (40 ms on Linux), the worker therefore acknowledges the
+//! beginnings of a few responses immediately. If their rest then arrives at once, the server was
+//! waiting for the acknowledgment.
+
+use prony_record::{Exchange, Finding, FindingId, Nanos, Severity, number};
+
+/// Minimum time from the first to the last byte of a delayed response. The kernel's timer takes 40
+/// ms, and the first byte may be read late.
+const DELAY_MIN: Nanos = Nanos::from_millis(35);
+/// Part of the delay that must disappear if the kernel acknowledges immediately. The rest is the
+/// round trip, which an immediate acknowledgment takes as well.
+const DELAY_SAVED_MIN: Nanos = Nanos::from_millis(30);
+/// Number of delayed responses of a worker after which it begins to acknowledge immediately.
+const DELAYED_MIN: u64 = 10;
+/// Minimum share of delayed responses among those that arrived in several parts.
+const DELAYED_SHARE_MIN: f64 = 0.5;
+/// Minimum and maximum number of responses that a worker acknowledges immediately. The minimum is
+/// for the whole load.
+const TESTS_MIN: u64 = 4;
+const TESTS_MAX: u64 = 8;
+/// Number of responses in parts per test: small for the first tests, so that a short load has
+/// enough of them.
+const TEST_EVERY: [u64; 2] = [2, 16];
+/// Maximum share of tests in which the rest was late nevertheless.
+const UNCHANGED_SHARE_MAX: f64 = 0.2;
+
+/// Times from the first to the last byte of successful responses that arrived in several parts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BodyWaits {
+    /// Responses that arrived in several parts, without the tests.
+    in_parts: u64,
+    /// Number of delayed responses among them, and the sum of their times.
+    delayed: (u64, Nanos),
+    /// The slot whose response is a test.
+    tested_slot: Option<u32>,
+    /// Times of the tests.
+    tested: Vec<Nanos>,
+}
+
+impl BodyWaits {
+    /// Adds another worker's times.
+    pub(crate) fn merge(&mut self, other: BodyWaits) {
+        self.in_parts += other.in_parts;
+        self.delayed.0 += other.delayed.0;
+        self.delayed.1 = self.delayed.1 + other.delayed.1;
+        self.tested.extend(other.tested);
+    }
+
+    /// Records the end of a slot's request.
+    #[inline]
+    pub(super) fn ended(&mut self, slot: u32, exchange: &Exchange, is_ok: bool) {
+        let begun = exchange.first_byte.unwrap_or(exchange.ended);
+        let wait = exchange.ended.since(begun);
+        if wait > Nanos::ZERO || self.tested_slot.is_some() {
+            self.add(slot, wait, is_ok);
+        }
+    }
+
+    fn add(&mut self, slot: u32, wait: Nanos, is_ok: bool) {
+        let is_test = self.tested_slot == Some(slot);
+        if is_test {
+            self.tested_slot = None;
+        }
+        if !is_ok || wait == Nanos::ZERO {
+            return;
+        }
+        if is_test {
+            self.tested.push(wait);
+            return;
+        }
+        self.in_parts += 1;
+        if wait >= DELAY_MIN {
+            self.delayed = (self.delayed.0 + 1, self.delayed.1 + wait);
+        }
+    }
+
+    /// Returns true if the worker should look for a response to acknowledge immediately.
+    #[inline]
+    pub(super) fn is_testing(&self) -> bool {
+        self.delayed.0 >= DELAYED_MIN && (self.tested_slot.is_some() || self.is_test_due())
+    }
+
+    fn is_test_due(&self) -> bool {
+        let tests = self.tested.len() as u64;
+        let every = TEST_EVERY[usize::from(tests >= TESTS_MIN)];
+        tests < TESTS_MAX
+            && self.has_many_delayed()
+            && (self.in_parts + tests).is_multiple_of(every)
+    }
+
+    fn has_many_delayed(&self) -> bool {
+        self.delayed.0 as f64 >= DELAYED_SHARE_MIN * self.in_parts as f64
+    }
+
+    /// Decides if the beginning of a slot's response, which has just arrived, is acknowledged
+    /// immediately.
+    pub(super) fn tests(&mut self, slot: u32) -> bool {
+        *self.tested_slot.get_or_insert(slot) == slot
+    }
+
+    /// The finding about responses whose rest waits for an acknowledgment. `ok` is the number of
+    /// successful requests.
+    pub(crate) fn finding(&self, ok: u64) -> Option<Finding> {
+        let (delayed, sum) = self.delayed;
+        let tests = self.tested.len();
+        if delayed < DELAYED_MIN || (tests as u64) < TESTS_MIN || !self.has_many_delayed() {
+            return None;
+        }
+        let mean = Nanos(sum.0 / delayed);
+        let unchanged = self
+            .tested
+            .iter()
+            .filter(|wait| **wait + DELAY_SAVED_MIN > mean);
+        if unchanged.count() as f64 > UNCHANGED_SHARE_MAX * tests as f64 {
+            return None;
+        }
+        let mut tested = self.tested.clone();
+        tested.sort_unstable();
+        let text = format!(
+            "In {} of {} responses, the rest arrived {} after the first byte on average. The \
+             server held it back until the kernel here acknowledged the beginning, which it does \
+             after 40 ms or more (Nagle's algorithm with delayed acknowledgments): in {tests} \
+             further responses, prony acknowledged the beginning immediately, and the rest \
+             arrived {} after it (median). Make the server send head and body in one write, or set \
+             TCP_NODELAY on its connections.",
+            number::count(delayed),
+            number::count(ok),
+            number::time(mean.as_micros_f64()),
+            number::time(tested[tests / 2].as_micros_f64()),
+        );
+        Some(Finding::new(
+            FindingId::DelayedAcks,
+            Severity::Warning,
+            text,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the finding of a worker with one connection. The response with a given number takes
+    /// `wait_ms` from its first to its last byte; the function's second argument is true if the
+    /// response's beginning is acknowledged immediately.
+    fn finding_of(responses: u64, wait_ms: impl Fn(u64, bool) -> u64) -> Option<String> {
+        let mut waits = BodyWaits::default();
+        for number in 0..responses {
+            let is_test = waits.is_testing() && waits.tests(7);
+            let exchange = Exchange {
+                intended: Nanos::ZERO,
+                sent: Nanos::ZERO,
+                first_byte: Some(Nanos::from_millis(1)),
+                ended: Nanos::from_millis(1 + wait_ms(number, is_test)),
+                status: Some(200),
+                bytes_in: 40,
+                body_bytes_in: 2,
+                bytes_out: 40,
+                is_settling: false,
+                entry: 0,
+            };
+            waits.ended(7, &exchange, true);
+        }
+        waits.finding(responses).map(|finding| finding.text)
+    }
+
+    #[test]
+    fn responses_that_wait_for_an_acknowledgment_are_found() {
+        let nagle = |number, is_test| if is_test { 1 } else { 41 + number % 4 * 4 };
+        let text = finding_of(200, nagle).unwrap();
+        let begin = "In 192 of 200 responses, the rest arrived 47.2 ms after the first byte";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(text.contains("in 8 further responses"), "{text}");
+        assert!(finding_of(20, nagle).is_some());
+        assert_eq!(finding_of(12, nagle), None, "too few responses");
+        let distant = |number, is_test| 80 + nagle(number, is_test);
+        assert!(finding_of(200, distant).is_some(), "a round trip of 80 ms");
+    }
+
+    #[test]
+    fn slow_bodies_are_no_finding() {
+        assert_eq!(finding_of(500, |_, _| 40), None, "a constant pause");
+        assert_eq!(
+            finding_of(500, |number, _| number * 37 % 120),
+            None,
+            "a spread"
+        );
+        assert_eq!(finding_of(500, |_, _| 900), None, "a stream");
+        assert_eq!(finding_of(500, |_, _| 1), None, "large bodies");
+        assert_eq!(finding_of(500, |_, _| 0), None, "one part each");
+    }
+
+    #[test]
+    fn a_few_delayed_responses_among_many_in_parts_are_no_finding() {
+        let rare = |number: u64, _| if number.is_multiple_of(10) { 44 } else { 1 };
+        assert_eq!(finding_of(500, rare), None);
+    }
+}

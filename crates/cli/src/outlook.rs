@@ -74,6 +74,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         ),
     ];
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
+    lines.extend(prony_load::cpu_quota_finding().map(|found| format!("note: {}", found.text)));
     lines.join("\n")
 }
 

@@ -14,6 +14,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use prony_record::Throttling;
 use serde::{Deserialize, Serialize};
 
 use crate::topology::LinkTraffic;
@@ -174,6 +175,10 @@ pub struct ServiceSample {
     /// I/O counters of the service; `None` if the kernel doesn't report them.
     #[serde(default)]
     pub io: Option<IoCounters>,
+    /// CPU quota of the service's control group, with totals since the first sample; `None` without
+    /// a quota.
+    #[serde(default)]
+    pub throttling: Option<Throttling>,
 }
 
 impl ServiceSample {

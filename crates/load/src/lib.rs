@@ -25,6 +25,7 @@ mod bypass;
 mod connection;
 mod content_coding;
 mod cookies;
+mod cpu_quota;
 mod credentials;
 mod draft;
 mod entries;
@@ -78,6 +79,7 @@ mod writer;
 
 pub use content_coding::{BodyDigest, DecodeError, decode_beginning};
 pub use cookies::{CookieJar, CookieUrl};
+pub use cpu_quota::{CpuQuotas, QuotaCounters, QuotaGroup, cpu_quota_finding};
 pub use credentials::{Credentials, split_url};
 pub use draft::Braces;
 pub use error::{Notation, SettingsError, SpecError, flag_of};

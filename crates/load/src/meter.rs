@@ -1,7 +1,8 @@
 //! Utilization of a worker since the start of the measured part.
 
-use prony_record::{Generator, Nanos, Stalls};
+use prony_record::{Generator, Nanos, Stalls, Throttling};
 
+use crate::cpu_quota::{CpuQuotas, QuotaCounters};
 use crate::socket::system;
 use crate::stall::StallWatch;
 
@@ -13,6 +14,7 @@ pub(crate) struct Meter {
     at_begin: Option<CpuUsage>,
     /// CPU usage in the slices before the current one.
     before: CpuUsage,
+    quota: QuotaMeter,
     phase: MeterPhase,
     /// End of the counted part of the current slice.
     counted_until: Nanos,
@@ -112,6 +114,41 @@ impl CpuUsage {
     }
 }
 
+/// Measures how often the quotas of this process stopped it in the counted parts.
+#[derive(Default)]
+struct QuotaMeter {
+    /// The quotas, which are found at the first begin.
+    quotas: Option<CpuQuotas>,
+    /// Counters at the begin of the current counted part.
+    at_begin: Option<QuotaCounters>,
+    /// Sum over the earlier parts.
+    before: Option<Throttling>,
+}
+
+impl QuotaMeter {
+    fn begin(&mut self) {
+        let quotas = self
+            .quotas
+            .get_or_insert_with(|| CpuQuotas::of_process("self"));
+        self.at_begin = Some(quotas.counters());
+    }
+
+    fn end(&mut self) {
+        self.before = self.so_far();
+        self.at_begin = None;
+    }
+
+    fn so_far(&self) -> Option<Throttling> {
+        let counters = self.quotas.as_ref().map(CpuQuotas::counters);
+        let current = self.at_begin.as_ref().zip(counters);
+        let current = current.and_then(|(begin, now)| now.since(begin));
+        self.before
+            .into_iter()
+            .chain(current)
+            .reduce(Throttling::and)
+    }
+}
+
 /// Utilization of a worker in the measured part. Shares are fractions of that part's length, from 0
 /// to 1.
 #[derive(Debug, Clone, Copy, Default)]
@@ -131,6 +168,8 @@ pub struct WorkerUtilization {
     pub queue_share: f64,
     /// Stalls of the generator.
     pub stalls: Stalls,
+    /// CPU quota of the generator's control group; `None` without a quota.
+    pub throttling: Option<Throttling>,
 }
 
 impl WorkerUtilization {
@@ -146,6 +185,11 @@ impl WorkerUtilization {
             starved_share: self.starved_share.max(other.starved_share),
             queue_share: self.queue_share.max(other.queue_share),
             stalls: self.stalls.longer(other.stalls),
+            throttling: self
+                .throttling
+                .into_iter()
+                .chain(other.throttling)
+                .reduce(Throttling::worse),
         }
     }
 
@@ -159,6 +203,7 @@ impl WorkerUtilization {
         generator.queue_share = share(self.queue_share);
         generator.starved_share = share(self.starved_share);
         generator.stalls = (self.stalls.count > 0).then_some(self.stalls);
+        generator.throttling = self.throttling;
     }
 }
 
@@ -171,6 +216,7 @@ impl Meter {
             connections,
             at_begin: None,
             before: CpuUsage::default(),
+            quota: QuotaMeter::default(),
             phase: MeterPhase::Counting,
             counted_until: Nanos::MAX,
             stalls: StallWatch::new(from, end),
@@ -239,6 +285,7 @@ impl Meter {
         }
         if self.at_begin.is_none() && now >= self.from {
             self.at_begin = Some(CpuUsage::so_far());
+            self.quota.begin();
         }
         if self.stalls.is_suspension_check_due(now) {
             self.stalls.suspended(system::suspended_time(), now);
@@ -250,7 +297,11 @@ impl Meter {
         if self.at_begin.is_none() && self.phase == MeterPhase::Counting {
             return WorkerUtilization::default();
         }
-        self.utilization_of(self.used(), ended)
+        let throttling = self.quota.so_far();
+        WorkerUtilization {
+            throttling,
+            ..self.utilization_of(self.used(), ended)
+        }
     }
 
     fn used(&self) -> CpuUsage {
@@ -263,6 +314,7 @@ impl Meter {
     pub(crate) fn drain(&mut self) {
         self.before = self.used();
         self.at_begin = None;
+        self.quota.end();
         self.phase = MeterPhase::Draining;
     }
 
@@ -316,6 +368,7 @@ impl Meter {
             starved_share: share(used.delayed.0 as f64),
             queue_share: share(queued / f64::from(self.connections.max(1))),
             stalls: self.stalls.stalls(),
+            throttling: None,
         }
     }
 }

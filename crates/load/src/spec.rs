@@ -7,6 +7,7 @@ use std::sync::Arc;
 use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
 use crate::bypass::Bypass;
+use crate::cpu_quota::cpu_quota_finding;
 use crate::entries::Entries;
 use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
@@ -228,6 +229,7 @@ impl LoadSettings {
         let connections_here = shards.items(u64::from(connections)) as u32;
         let demand = (connections_here, threads);
         let scarce = check_limits(demand, bypass.as_ref(), &mut sources, &listed.targets)?;
+        let limited = cpu_quota_finding();
         let uses_tls = listed.targets.iter().any(|target| target.tls.is_some());
         let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &listed)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
@@ -248,7 +250,7 @@ impl LoadSettings {
             writer,
             tls,
             sources,
-            forecast: scarce.into_iter().collect(),
+            forecast: scarce.into_iter().chain(limited).collect(),
             order: order(settings, listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model: LoopModel::new(settings),

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome,
-    RateProfile, RateStage, SLICE, Slice, SourceUse, StagedRate, StartGaps, Summary, unmeasured,
+    RateProfile, RateStage, SLICE, Slice, SourceUse, StagedRate, StartGaps, Summary, Throttling,
+    unmeasured,
 };
 
 /// Name of the schema, the first field of every record.
@@ -324,6 +325,9 @@ pub struct Generator {
     /// Stalls of the generator; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
+    /// CPU quota of the generator's control group over the measured part; `None` without a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttling: Option<Throttling>,
     /// Packets and drops of a load over AF_XDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpUse>,

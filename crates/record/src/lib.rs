@@ -26,6 +26,7 @@ pub mod redact;
 mod series;
 mod sources;
 mod starts;
+mod throttling;
 mod units;
 mod unmeasured;
 
@@ -52,4 +53,5 @@ pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
 pub use starts::{GapSummary, StartGaps};
+pub use throttling::Throttling;
 pub use units::Nanos;

@@ -30,6 +30,10 @@ pub struct Explanation {
     /// Findings that only one of the two variants has and that may explain the difference.
     #[serde(default)]
     pub findings: Vec<OneSidedFinding>,
+    /// The division of the change in the request rate into an explained part and the rest. `None`
+    /// if the entry doesn't concern the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_parts: Option<RateParts>,
     /// Metrics that moved, the best candidates first. docs/method.md documents the order.
     #[serde(default)]
     pub moved: Vec<MovedMetric>,
@@ -44,7 +48,9 @@ pub struct Explanation {
 /// Returns the first moved metric that is CPU time of the services or instructions per request.
 /// Such a cost can differ clearly even if the speed is undecided.
 pub fn changed_cost(moved: &[MovedMetric]) -> Option<&MovedMetric> {
-    moved.iter().find(|moved| is_request_cost(moved.metric))
+    let of_all = |moved: &&MovedMetric| moved.service.is_none();
+    let mut of_all = moved.iter().filter(of_all);
+    of_all.find(|moved| is_request_cost(moved.metric))
 }
 
 /// Returns true for CPU time of the services and for instructions per request.
@@ -130,6 +136,9 @@ pub struct OneSidedFinding {
 pub struct MovedMetric {
     /// Metric that moved.
     pub metric: Metric,
+    /// Service whose part of the metric moved; `None` if it is the metric of all services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// Relation between this metric and the difference in speed.
     pub part: MovementRole,
     /// Mean of the variant over the blocks; geometric if a ratio is given.
@@ -143,6 +152,39 @@ pub struct MovedMetric {
     pub blocks: u32,
     /// The comparison as one sentence.
     pub text: String,
+}
+
+impl MovedMetric {
+    /// Returns the name of what moved, as used in sentences and tables.
+    pub fn noun(&self) -> String {
+        match &self.service {
+            Some(service) => sentence::service_cpu(service),
+            None => self.metric.noun().to_owned(),
+        }
+    }
+}
+
+/// Clause about the change of a service's CPU time per request: "CPU per request of service app:
+/// +31% against unix (+27% to +36%)".
+pub fn service_movement_text(service: &str, effect: &Effect, against: &str) -> String {
+    let noun = sentence::service_cpu(service);
+    sentence::movement_of(&noun, Metric::ServerCpuUsPerRequest, effect, against)
+}
+
+/// Parts of a change in the request rate. The rate is the CPU time that the services used per
+/// second, divided by their CPU time per request, so the ratios of the two parts multiply to the
+/// ratio of the rates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RateParts {
+    /// Ratio of the rates.
+    pub rate: f64,
+    /// Change of the rate that follows from the CPU time per request, at the same total CPU time.
+    /// `None` if the CPU time per request wasn't measured or didn't change.
+    pub explained: Option<Effect>,
+    /// Change of the rate that remains, with its interval.
+    pub unexplained: Effect,
+    /// True if the interval of the rest excludes "no change" and reaches beyond the margin.
+    pub is_rest_established: bool,
 }
 
 /// Relation between a moved metric and a difference in speed.

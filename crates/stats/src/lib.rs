@@ -53,8 +53,8 @@ pub use effects::{EffectKind, FactorEffect};
 pub use estimate::{Estimate, Interval, critical};
 pub use evaluate::{Evaluation, evaluate, evaluate_with};
 pub use explanation::{
-    Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding,
-    changed_cost, undecided_cost_text,
+    Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding, RateParts,
+    changed_cost, service_movement_text, undecided_cost_text,
 };
 pub use goals_phrase::goals_phrase;
 pub use interim::{InterimEstimate, interim_estimates};

@@ -103,6 +103,9 @@ metrics! {
     DiskWrittenBytesPerRequest = "disk_written_bytes_per_request", "bytes written to disk per request", Bytes, Neither, Ratio, Cost;
     /// Processor instructions per request, for services whose plan enables the counter.
     InstructionsPerRequest = "instructions_per_request", "instructions per request", Count, Neither, Ratio, Cost;
+    /// Fraction of the periods of the services' CPU quota in which they were stopped, 0 to 1; of the
+    /// service that was stopped most. 0 without a quota.
+    ServerThrottledShare = "server_throttled_share", "share of CPU quota periods in which services were stopped", Share, Neither, Difference, Cost;
     /// Resident memory of the services, in bytes.
     ServerMemoryBytes = "server_memory_bytes", "server memory", Bytes, Lower, Ratio, Aside;
     /// Traffic sent by the target's place, in bits per second.

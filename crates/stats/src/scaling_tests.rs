@@ -33,6 +33,7 @@ fn variant(levels: &[(&str, &str)], rate: f64) -> VariantSummary {
     let levels = levels.iter();
     VariantSummary {
         entries: None,
+        service_cpu_us_per_request: Default::default(),
         levels: levels
             .map(|&(factor, level)| (factor.to_owned(), level.to_owned()))
             .collect(),

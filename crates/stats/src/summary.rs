@@ -69,6 +69,10 @@ pub struct VariantSummary {
     /// unless the load has a list of at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
+    /// CPU time per request of each service in microseconds, by the service's name. Empty if there
+    /// are fewer than two services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub service_cpu_us_per_request: BTreeMap<String, MetricSummary>,
 }
 
 pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
@@ -79,6 +83,7 @@ pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
             trials: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
             relative_percent: relative_percent(design, blocks, variant),
             entries: None,
+            service_cpu_us_per_request: BTreeMap::new(),
             metrics: Metric::ALL
                 .iter()
                 .filter_map(|&metric| Some((metric, summarise(blocks, variant, metric)?)))

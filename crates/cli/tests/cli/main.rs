@@ -7,6 +7,8 @@ mod capacities;
 mod capacity_plans;
 mod compares;
 mod cookies;
+#[cfg(target_os = "linux")]
+mod cpu_quotas;
 mod curl_commands;
 mod differing_requests;
 mod doctor;

@@ -247,7 +247,10 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
     /// because the server's overload explains the rest.
     fn note_findings(&mut self, record: &Record, met: bool) {
         for finding in &record.findings {
-            let is_about_generator = finding.id == FindingId::GeneratorSaturated
+            let is_about_generator = finding
+                .id
+                .known()
+                .is_some_and(FindingId::is_generator_limit)
                 || finding.id == FindingId::GeneratorStalled;
             let counts = met || (is_about_generator && finding.severity == Severity::Error);
             if counts && !self.findings.iter().any(|known| known.id == finding.id) {

@@ -2,7 +2,8 @@
 
 use procfs::process::{LimitValue, Process};
 
-use prony_record::number;
+use prony_load::CpuQuotas;
+use prony_record::{Throttling, number};
 
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
@@ -28,7 +29,8 @@ const QUOTA: CheckTopic = CheckTopic {
     why: "a server that has used up its quota is throttled until the next period, for up to 100 \
         ms; this affects response times, but CPU usage doesn't show it",
     change: "raise CPUQuota= in the server's systemd unit, or the CPU limit of the container",
-    source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
+    source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2; scheduler/sched-bwc for \
+        version 1",
 };
 
 pub(super) fn check(server: &ServerProcess) -> CheckResults {
@@ -113,56 +115,33 @@ fn status(open: u64, limit: u64) -> CheckStatus {
 /// Checks the CPU quotas of the server's control group and of all its ancestors, because each of
 /// them applies.
 fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)) else {
+    if std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)).is_err() {
         return results.add_undetermined("CPU quota", "the server's control group can't be read");
-    };
-    let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::")) else {
-        return results.add_undetermined(
-            "CPU quota",
-            "prony reads only the quotas of version 2 control groups",
+    }
+    quotas(&server.pid.to_string(), &QUOTA, results);
+}
+
+/// Checks the CPU quotas of a process, given by its ID or `self`.
+pub(super) fn quotas(process: &str, topic: &CheckTopic, results: &mut CheckResults) {
+    let quotas = CpuQuotas::of_process(process);
+    for group in quotas.groups() {
+        let throttling = group.throttling();
+        let throttled = throttling.map(|it| it.throttled_periods);
+        let text = format!(
+            "{} for the control group {}, throttled {} times",
+            Throttling::cores_text(group.cores),
+            group.name,
+            throttled.map_or("an unknown number of".to_owned(), number::count)
         );
-    };
-    let mut path = path.trim_start_matches('/').to_owned();
-    let mut found_any = false;
-    loop {
-        let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/{name}"));
-        if let Some(cores) = read("cpu.max").ok().and_then(|text| cores(&text)) {
-            let throttled = read("cpu.stat").ok().and_then(|text| throttled(&text));
-            let text = format!(
-                "{cores:.2} cores for the control group /{path}, throttled {} times",
-                throttled.map_or("an unknown number of".to_owned(), number::count)
-            );
-            let status = match throttled {
-                Some(0) => CheckStatus::Note,
-                _ => CheckStatus::Warning,
-            };
-            results.add(QUOTA.check(status, text));
-            found_any = true;
-        }
-        match path.rfind('/') {
-            Some(end) => path.truncate(end),
-            None if path.is_empty() => break,
-            None => path.clear(),
-        }
+        let status = match throttled {
+            Some(0) => CheckStatus::Note,
+            _ => CheckStatus::Warning,
+        };
+        results.add(topic.check(status, text));
     }
-    if !found_any {
-        results.add(QUOTA.check(CheckStatus::Ok, "none"));
+    if quotas.groups().is_empty() {
+        results.add(topic.check(CheckStatus::Ok, "none"));
     }
-}
-
-/// Parses a CPU quota as a number of cores: 0.5 for `50000 100000`, `None` for `max 100000`.
-fn cores(cpu_max: &str) -> Option<f64> {
-    let mut words = cpu_max.split_whitespace();
-    let quota: f64 = words.next()?.parse().ok()?;
-    let period: f64 = words.next()?.parse().ok()?;
-    (period > 0.0).then(|| quota / period)
-}
-
-fn throttled(cpu_stat: &str) -> Option<u64> {
-    let line = cpu_stat
-        .lines()
-        .find_map(|line| line.strip_prefix("nr_throttled "));
-    line?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -176,13 +155,6 @@ mod tests {
         assert_eq!(status(10, u64::MAX), CheckStatus::Ok);
         assert_eq!(status(50_000, 65_536), CheckStatus::Warning);
         assert_eq!(status(1_024, 1_024), CheckStatus::Error);
-    }
-
-    #[test]
-    fn quotas_are_in_cores() {
-        assert_eq!(cores("50000 100000\n"), Some(0.5));
-        assert_eq!(cores("max 100000\n"), None);
-        assert_eq!(throttled("nr_periods 5\nnr_throttled 3\n"), Some(3));
     }
 
     #[test]

@@ -57,6 +57,16 @@ const GOVERNOR: CheckTopic = CheckTopic {
     source: "the kernel's admin-guide/pm/cpufreq",
 };
 
+const QUOTA: CheckTopic = CheckTopic {
+    id: "generator-cpu-quota",
+    expected: "no quota, or a quota that the load never reaches",
+    why: "a generator that has used up the quota of its control group is stopped until the next \
+        period, for up to 100 ms, and so is every server in the same group",
+    change: "raise the CPU limit of the container or systemd unit, or run the load outside of it",
+    source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2; scheduler/sched-bwc for \
+        version 1",
+};
+
 const STEAL: CheckTopic = CheckTopic {
     id: "steal",
     expected: "less than 1% of the cores' time",
@@ -153,6 +163,7 @@ pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) 
         },
     );
     check_governor(&mut results);
+    super::limits::quotas("self", &QUOTA, &mut results);
     match snapshots {
         Some((before, after)) => check_cpu_shares(&before, &after, own, &mut results),
         None => results.add_undetermined("steal time and other load", "/proc/stat can't be read"),

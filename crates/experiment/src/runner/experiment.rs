@@ -16,7 +16,7 @@ use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
     TrialError, TrialResult,
 };
-use super::{entries, findings, noise, response_findings, rounds, why};
+use super::{entries, findings, noise, response_findings, rounds, service_cpu, why};
 use crate::plan::{BodyComparison, Plan};
 use crate::schedule;
 
@@ -467,19 +467,17 @@ impl<'a> Experiment<'a> {
             .map(|found| (&found.finding, found.variants.as_slice()))
             .collect();
         // Capacity searches don't measure metrics that could explain a difference.
+        let counted = self.stored.counted_results();
+        let services = service_cpu::evaluations(&self.design, &evaluation, counted);
         let why = match self.plan.goals.is_empty() {
-            true => why::of(
-                &self.design,
-                &evaluation,
-                self.stored.counted_results(),
-                &of_whom,
-            ),
+            true => why::of(&self.design, &evaluation, counted, &of_whom, &services),
             false => Vec::new(),
         };
         let rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         let document = entries::add(document, self.stored.counted_results());
+        let document = service_cpu::add(document, &services);
         // All trials ran on the same kernel, so the first known value applies to all.
         let mut resources = self.stored.results().iter().map(|it| &it.resources);
         let softirq_included = resources.find_map(|trial| trial.softirq_included);

@@ -48,6 +48,7 @@ pub(crate) fn of(
         bodies,
     ));
     found.extend(services(results, &name));
+    note_compared_crypto(&mut found, results, design.variants.len());
     found.extend(machine_changed(results, design.variants.len(), &name));
     found.extend(agents_changed(results, design.variants.len(), &name));
     found.extend(negotiation_differs(results, &baseline, &name));
@@ -166,6 +167,28 @@ fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Expe
         }
     }
     found
+}
+
+/// Reduces findings about cryptographic libraries to notes if another variant that uses TLS doesn't
+/// have the finding: the library is then a part of what is compared.
+fn note_compared_crypto(found: &mut [ExperimentFinding], results: &[TrialResult], variants: usize) {
+    let about_crypto = |it: &ExperimentFinding| it.finding.id == FindingId::CryptoUnaccelerated;
+    let slow: BTreeSet<usize> = found
+        .iter()
+        .filter(|it| about_crypto(it))
+        .flat_map(|it| it.variants.iter().copied())
+        .collect();
+    let uses_tls = |variant: usize| {
+        let mut records = of_variant(results, variant).into_iter();
+        records.any(|record| record.negotiated.tls.is_some())
+    };
+    let is_compared = (0..variants).any(|it| !slow.contains(&it) && uses_tls(it));
+    for one in found
+        .iter_mut()
+        .filter(|it| is_compared && about_crypto(it))
+    {
+        one.finding.severity = Severity::Note;
+    }
 }
 
 /// Finds variants with a service that ran on different machines in different trials, for example
@@ -307,7 +330,8 @@ fn server_idle(
         let all: Vec<&TrialResult> = results.iter().filter(|it| it.variant == variant).collect();
         // A known limit explains why the services were idle.
         let limit = why::limit_of(&name(variant), &all).kind;
-        if !matches!(limit, BottleneckKind::Waiting | BottleneckKind::Unknown) {
+        let is_known = !matches!(limit, BottleneckKind::Waiting | BottleneckKind::Unknown);
+        if is_known || why::has_delayed_acks(&all) {
             continue;
         }
         let trials = all
@@ -333,9 +357,9 @@ fn server_idle(
     };
     let text = format!(
         "The services used only part of their cores ({}), although the load waits only for them. \
-         Something other than their CPU limits the rate (a lock, {disk}a backend, too few \
-         connections or workers, or the generator), and the comparison reflects that bottleneck. \
-         Find the bottleneck, or use more connections.",
+         Something other than their CPU limits the rate; prony has not observed what (possibly a \
+         lock, {disk}a backend, too few connections or workers, or the generator). The comparison \
+         reflects that bottleneck. Find the bottleneck, or use more connections.",
         shares.join("; ")
     );
     let finding = Finding::new(FindingId::ServerIdle, Severity::Warning, text);
@@ -379,7 +403,7 @@ fn not_stationary(
         return None;
     }
     let text = format!(
-        "The last third of a trial differs from the first third: {}. The server has not settled. Use a \
+        "The last third of a trial differs from the first third: {}. The rate was not steady. Use a \
          longer warm-up to measure only the settled state.",
         drifts.join("; ")
     );

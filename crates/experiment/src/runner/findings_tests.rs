@@ -105,6 +105,35 @@ fn a_finding_has_the_severity_that_it_has_in_half_of_the_trials() {
 }
 
 #[test]
+fn a_slow_library_is_a_note_if_the_experiment_compares_libraries() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    for result in &mut results {
+        result.record.as_mut().unwrap().negotiated.tls = Some("1.3".to_owned());
+    }
+    let slow = |results: &[TrialResult], variants: &[usize]| {
+        let mut found: Vec<ExperimentFinding> = variants
+            .iter()
+            .map(|&variant| ExperimentFinding {
+                finding: Finding::new(FindingId::CryptoUnaccelerated, Severity::Warning, "Slow."),
+                variants: vec![variant],
+            })
+            .collect();
+        note_compared_crypto(&mut found, results, 2);
+        found[0].finding.severity
+    };
+    assert_eq!(slow(&results, &[0]), Severity::Note);
+    assert_eq!(slow(&results, &[0, 1]), Severity::Warning);
+    for result in results.iter_mut().filter(|result| result.variant == 1) {
+        result.record.as_mut().unwrap().negotiated.tls = None;
+    }
+    assert_eq!(
+        slow(&results, &[0]),
+        Severity::Warning,
+        "the other uses no TLS"
+    );
+}
+
+#[test]
 fn a_load_that_lost_an_agent_once_is_an_error() {
     let mut results = trials(5, |_, _, _| 1000.0);
     let partial = Finding::new(FindingId::Partial, Severity::Error, "Half of it.");

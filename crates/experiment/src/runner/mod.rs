@@ -29,6 +29,7 @@ mod responses;
 mod rounds;
 mod sampling;
 mod search_end;
+mod service_cpu;
 mod slice_driver;
 mod trial;
 mod trial_error;
@@ -60,7 +61,7 @@ pub use resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};
-pub use trial_result::{SliceResult, TrialResult, TrialTelemetry};
+pub use trial_result::{ServiceUse, SliceResult, TrialResult, TrialTelemetry};
 
 /// Options of a run that don't come from the plan.
 #[derive(Debug, Clone)]

@@ -194,8 +194,8 @@ pub(crate) fn finding(
     });
     let (severity, meaning) = if let Some(change) = explains {
         let meaning = format!(
-            "Their usage differs between variants: this alone would change the rate by {:+.1}%, \
-             and without this difference there would be no verdict. Use a quieter machine, or pin \
+            "Their usage differs between variants: if the rate is proportional to the CPU \
+             time that is left, this alone would change the rate by {:+.1}%, and without this difference there would be no verdict. Use a quieter machine, or pin \
              the services and the load to cores that nothing else uses.",
             change * 100.0
         );

@@ -52,8 +52,8 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     }
     let slope = slope(&[complete(blocks.into_values(), variants)], variants)?;
     Some(format!(
-        "Each later position in a block changes the rate by {:+.1}%: a trial affects the next one \
-         (through heat, ports or caches). The random order spreads this effect over all variants. \
+        "Each later position in a block changes the rate by {:+.1}%; a trial probably affects the next \
+         one (through heat, ports or caches). The random order spreads this effect over all variants. \
          Use a pause between trials or a longer warm-up to remove it.",
         percent(slope)
     ))

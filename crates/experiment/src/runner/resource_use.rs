@@ -153,7 +153,7 @@ pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &Resolved) -> R
         tied: tied.collect(),
         load_cores,
         machine_cores: machine.cores,
-        idle_percent: percent(machine.cpu_idle_s, summary.elapsed_s),
+        idle_percent: percent(machine.cpu_idle_s, machine.elapsed_s.max(summary.elapsed_s)),
         machine: reading.parties_of_machine(machine),
         softirq_included: machine.softirq_included,
         link_share: links::crossing(summary, resolved).and_then(LoadLinkTraffic::used_share),
@@ -251,7 +251,7 @@ impl<'a> TrialReading<'a> {
             },
             ..of_times(times.into_iter(), machine.softirq_included)
         };
-        parties.name_neighbors(neighbors(machine, Some(&numbers), self.summary.elapsed_s));
+        parties.name_neighbors(neighbors(machine, Some(&numbers), self.machine_s(machine)));
         parties.numbers = numbers;
         let named = parties.named;
         let rest = parties.complete();
@@ -268,6 +268,11 @@ impl<'a> TrialReading<'a> {
         parties.services += of_services;
         parties.others -= of_load + of_services;
         Some(parties)
+    }
+
+    /// Returns the time over which a machine's CPU times were read, in seconds.
+    fn machine_s(&self, machine: &HostSummary) -> f64 {
+        machine.elapsed_s.max(self.summary.elapsed_s)
     }
 
     /// Returns the CPU time of a machine's services that are not pinned to cores, in percent of one
@@ -317,7 +322,7 @@ impl<'a> TrialReading<'a> {
             load: percent(machine.generator_cpu_s, self.summary.elapsed_s),
             ..of_times(std::iter::once(&all), machine.softirq_included)
         };
-        parties.name_neighbors(neighbors(machine, None, self.summary.elapsed_s));
+        parties.name_neighbors(neighbors(machine, None, self.machine_s(machine)));
         // `of_times` received the sums over all cores as if they were one core, so scale its
         // results.
         parties.cores = machine.cores;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, LoadAbort, Record};
+use prony_record::{Finding, FindingId, LoadAbort, Record, Throttling};
 use prony_stats::Values;
 use serde::{Deserialize, Serialize};
 
@@ -96,4 +96,19 @@ pub struct TrialTelemetry {
     pub steal_percent: f64,
     /// Name of the process outside the experiment that used the most CPU time.
     pub top_foreign: Option<String>,
+    /// Resource usage of each service, by name.
+    #[serde(default)]
+    pub services: BTreeMap<String, ServiceUse>,
+}
+
+/// Resource usage of one service in a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceUse {
+    /// CPU time in percent of one core.
+    pub cpu_percent: f64,
+    /// CPU time per request in microseconds; `None` for a capacity search and for loads that are
+    /// too short.
+    pub cpu_us_per_request: Option<f64>,
+    /// CPU quota of the service's control group during the trial; `None` without a quota.
+    pub throttling: Option<Throttling>,
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::{Finding, FindingId, Record, Severity};
 
-use super::trial_result::TrialTelemetry;
+use super::trial_result::{ServiceUse, TrialTelemetry};
+use super::values;
 use crate::plan::{Resolved, ResolvedService};
 use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
@@ -47,7 +48,12 @@ pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
 }
 
 /// Returns the telemetry values from which findings are derived.
-pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> TrialTelemetry {
+/// `record` is the trial's load, unless the trial is a capacity search.
+pub(super) fn of(
+    summary: Option<&TelemetrySummary>,
+    resolved: &Resolved,
+    record: Option<&Record>,
+) -> TrialTelemetry {
     let Some(summary) = summary else {
         return TrialTelemetry::default();
     };
@@ -93,7 +99,47 @@ pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Tri
         },
         steal_percent: most(|machine| machine.steal_percent),
         top_foreign: top_foreign.map(|process| process.name.clone()),
+        services: services_of(summary, record),
     }
+}
+
+fn services_of(
+    summary: &TelemetrySummary,
+    record: Option<&Record>,
+) -> BTreeMap<String, ServiceUse> {
+    let of_one = |(name, service): (&String, &ServiceSummary)| {
+        let cpu_percent = service.cpu_user_percent + service.cpu_system_percent;
+        let used = ServiceUse {
+            cpu_percent,
+            cpu_us_per_request: record.and_then(|it| values::cpu_us_per_request(it, cpu_percent)),
+            throttling: service.throttling,
+        };
+        (name.clone(), used)
+    };
+    summary.services.iter().map(of_one).collect()
+}
+
+/// Minimum share of a quota's periods in which a service was stopped for a finding.
+const THROTTLED_SHARE_MIN: f64 = 0.01;
+
+/// Returns findings about services that used up the CPU quota of their control group.
+pub(super) fn throttled(telemetry: &TrialTelemetry) -> Vec<Finding> {
+    let of_one = |(name, used): (&String, &ServiceUse)| {
+        let throttling = used
+            .throttling
+            .filter(|it| it.share() >= THROTTLED_SHARE_MIN)?;
+        let text = format!(
+            "Service \"{name}\" was {}, together with every other program of its control group. \
+             Raise the quota, unless it is what you are comparing.",
+            throttling.text()
+        );
+        Some(Finding::new(
+            FindingId::ServiceThrottled,
+            Severity::Warning,
+            text,
+        ))
+    };
+    telemetry.services.iter().filter_map(of_one).collect()
 }
 
 #[cfg(test)]

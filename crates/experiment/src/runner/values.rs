@@ -46,12 +46,29 @@ fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -
     values
 }
 
+/// Returns the share of quota periods in which the service that was stopped most was stopped.
+fn throttled_share(telemetry: &TelemetrySummary) -> f64 {
+    let services = telemetry.services.values();
+    let shares = services.filter_map(|service| Some(service.throttling?.share()));
+    shares.fold(0.0, f64::max)
+}
+
+/// Returns the CPU time per request in microseconds, given the CPU time in percent of one core.
+/// `None` if the load was too short, or if no request ended.
+pub(super) fn cpu_us_per_request(record: &Record, cpu_percent: f64) -> Option<f64> {
+    let totals = &record.totals;
+    let ended = totals.ok + totals.failed;
+    let is_known = ended > 0 && totals.elapsed_s >= CPU_LOAD_S_MIN;
+    is_known.then(|| cpu_percent / 100.0 * 1e6 * totals.elapsed_s / ended as f64)
+}
+
 /// Returns the metrics that come from telemetry. Telemetry and the load cover slightly different
 /// periods, so both are converted to rates.
 fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
     let mut values = Values::new();
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
     values.insert(Metric::ServerMemoryBytes, sum(|s| s.memory_mean_bytes));
+    values.insert(Metric::ServerThrottledShare, throttled_share(telemetry));
     if let Some(service) = telemetry.services.get(target) {
         values.insert(Metric::NetworkOutBitsPerS, service.network_sent_bits_per_s);
     }
@@ -62,7 +79,8 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     values.insert(Metric::ServerCpuUserPercent, user);
     values.insert(Metric::ServerCpuSystemPercent, system);
     let machine = telemetry.machine_of(target);
-    let percent = |cpu_s: f64| 100.0 * cpu_s / telemetry.elapsed_s;
+    let machine_s = machine.elapsed_s.max(telemetry.elapsed_s);
+    let percent = |cpu_s: f64| 100.0 * cpu_s / machine_s;
     values.insert(Metric::MachineUserPercent, percent(machine.cpu_user_s));
     values.insert(Metric::MachineSystemPercent, percent(machine.cpu_system_s));
     values.insert(Metric::MachineIdlePercent, percent(machine.cpu_idle_s));
@@ -72,10 +90,13 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     }
     let ended_per_s = ended as f64 / record.totals.elapsed_s;
     let per_request = |per_s: f64| per_s / ended_per_s;
-    let cpu_us = |percent: f64| per_request(percent / 100.0 * 1e6);
-    values.insert(Metric::ServerCpuUsPerRequest, cpu_us(user + system));
-    values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
-    values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
+    for (metric, percent) in [
+        (Metric::ServerCpuUsPerRequest, user + system),
+        (Metric::ServerCpuUserUsPerRequest, user),
+        (Metric::ServerCpuSystemUsPerRequest, system),
+    ] {
+        values.extend(cpu_us_per_request(record, percent).map(|us| (metric, us)));
+    }
     // Softirq time is measured for the whole machine that runs the services.
     let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(

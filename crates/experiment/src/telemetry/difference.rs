@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::Throttling;
+
 use super::{
     CoreTimes, HardwareCounters, InterfaceCounters, NetworkBytes, ServiceSample, TcpCounters,
     UdpCounters,
@@ -43,6 +45,14 @@ pub(super) fn cores_between(
         Some((*core, between))
     };
     end.iter().filter_map(of_one).collect()
+}
+
+/// Returns the throttling between two samples; `None` if a sample has no quota.
+pub(super) fn throttling_between(
+    begin: Option<Throttling>,
+    end: Option<Throttling>,
+) -> Option<Throttling> {
+    Some(end?.since(&begin?))
 }
 
 pub(super) fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> NetworkBytes {

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::Throttling;
+
 use super::difference::{
     cores_between, grown, hardware_between, interfaces_between, network_between, tcp_between,
-    udp_between,
+    throttling_between, udp_between,
 };
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, NetworkBytes,
@@ -130,6 +132,7 @@ fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) 
         udp: udp(&last.udp, &before.udp, &after.udp),
         hardware: hardware(last.hardware, before.hardware, after.hardware),
         io: io(last.io, before.io, after.io),
+        throttling: throttling(last.throttling, before.throttling, after.throttling),
         ..after.clone()
     }
 }
@@ -238,6 +241,14 @@ fn hardware(
         instructions: sum(|it| it.instructions),
         cache_misses: sum(|it| it.cache_misses),
     })
+}
+
+fn throttling(
+    last: Option<Throttling>,
+    before: Option<Throttling>,
+    after: Option<Throttling>,
+) -> Option<Throttling> {
+    Some(last?.and(throttling_between(before, after)?))
 }
 
 fn io(

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::Throttling;
+
 use crate::topology::LinkTraffic;
 
 use super::difference::{
     cores_between, cpu_between, grown, hardware_between, interfaces_between, network_between,
-    tcp_between, udp_between,
+    tcp_between, throttling_between, udp_between,
 };
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, MemoryKind,
@@ -58,12 +60,17 @@ pub struct ServiceSummary {
     pub hardware: Option<HardwareCounters>,
     /// I/O of the service between the samples; `None` if the kernel doesn't report it.
     pub io: Option<IoCounters>,
+    /// CPU quota of the service's control group between the samples; `None` without a quota.
+    pub throttling: Option<Throttling>,
 }
 
 /// Resource usage of a machine between the first and the last sample. CPU seconds are sums over all
 /// cores.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostSummary {
+    /// Seconds that the machine's cores counted between the samples. In an interleaved block, this
+    /// is more than the time to which the usage of services is attributed.
+    pub elapsed_s: f64,
     /// Number of online cores.
     pub cores: usize,
     /// CPU seconds in user mode.
@@ -253,6 +260,7 @@ fn of_service(
                 .disk_written_bytes
                 .saturating_sub(begin.disk_written_bytes),
         }),
+        throttling: throttling_between(begin.throttling, end.throttling),
     }
 }
 
@@ -263,9 +271,11 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
     };
     let foreign_cpu_s = grown(begin.foreign_cpu_s, end.foreign_cpu_s);
     let cpu_steal_s = grown(begin.cpu_steal_s, end.cpu_steal_s);
+    let elapsed_s = counted_s(begin, end).max(elapsed_s);
     let generator = |host: &HostSample| host.generator_user_s + host.generator_system_s;
     let switches = end.context_switches.saturating_sub(begin.context_switches);
     HostSummary {
+        elapsed_s,
         cores: end.cores,
         cpu_user_s: grown(begin.cpu_user_s, end.cpu_user_s),
         cpu_system_s: grown(begin.cpu_system_s, end.cpu_system_s),
@@ -290,6 +300,19 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         tcp: tcp_between(&begin.tcp, &end.tcp),
         udp: udp_between(&begin.udp, &end.udp),
         hardware: hardware_between(begin.hardware, end.hardware),
+    }
+}
+
+/// Returns the time that the cores of a machine counted between two samples, busy or idle; zero if
+/// the number of cores is unknown.
+fn counted_s(begin: &HostSample, end: &HostSample) -> f64 {
+    let all = |host: &HostSample| {
+        let busy = host.cpu_user_s + host.cpu_system_s + host.cpu_softirq_s + host.cpu_irq_s;
+        busy + host.cpu_steal_s + host.cpu_idle_s
+    };
+    match end.cores {
+        0 => 0.0,
+        cores => grown(all(begin), all(end)) / cores as f64,
     }
 }
 
@@ -415,6 +438,21 @@ mod tests {
         assert!((foreign.by_core[&2] - 0.6).abs() < 1e-9);
         assert!((summary.host.core_times[&3].idle_s - 1.0).abs() < 1e-9);
         assert!((summary.sample_cost_us - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_machine_never_uses_more_than_all_of_its_cores() {
+        // In an interleaved block, the samples are further apart than the time of the load.
+        let at = |t_s: f64, busy_s: f64| {
+            let mut sample = sample(t_s, 0.0, 0, 0, 0.0);
+            sample.host.cores = 2;
+            sample.host.cpu_user_s = busy_s;
+            sample.host.foreign_cpu_s = busy_s;
+            sample
+        };
+        let summary = summary(&[at(0.0, 0.0), at(1.0, 2.6)]).unwrap();
+        assert!((summary.host.foreign_percent - 200.0).abs() < 1e-9);
+        assert!((summary.host.elapsed_s - 1.3).abs() < 1e-9);
     }
 
     #[test]

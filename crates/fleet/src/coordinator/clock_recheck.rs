@@ -199,7 +199,7 @@ fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
         FindingId::ClockDoubtful,
         Severity::Warning,
         format!(
-            "Agent {name}: its clock changed during the load by {:.3} ms more than drift and measurement errors explain. The clock was set, or the machine was suspended; the start time of its part and the start skew are uncertain.",
+            "Agent {name}: its clock changed during the load by {:.3} ms more than drift and measurement errors explain. Usually, the clock was set, or the machine was suspended. The start time of its part and the start skew are uncertain.",
             disagreement_ns as f64 / 1e6
         ),
     )

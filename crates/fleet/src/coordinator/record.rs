@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prony_experiment::abort;
 use prony_record::{
     Delta, DeltaTotals, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record,
+    Throttling,
 };
 
 use super::clock_recheck::ClockRecheck;
@@ -118,6 +119,8 @@ fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Genera
             (Some(one), Some(other)) => Some(one.longer(other)),
             (one, other) => one.or(other),
         };
+        let throttling = generator.throttling.into_iter().chain(part.throttling);
+        generator.throttling = throttling.reduce(Throttling::worse);
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Optio
     };
     let bound_ms = manifest.clock_bound_ns as f64 / 1e6;
     let text = format!(
-        "Agents started more than {bound_ms:.1} ms (--clock-bound) later than ordered: {each}. The start order arrived late, the machine was busy, or connecting took too long. {meaning}"
+        "Agents started more than {bound_ms:.1} ms (--clock-bound) later than ordered: {each}. The start order may have arrived late, the machine may have been busy, or connecting may have taken too long. {meaning}"
     );
     Some(Finding::new(FindingId::LateStart, severity, text))
 }

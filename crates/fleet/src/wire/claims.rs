@@ -106,6 +106,7 @@ fn generator(claimed: &Generator) -> Generator {
         starved_share: between(claimed.starved_share, 1.0),
         max_rss_bytes: claimed.max_rss_bytes.min(MEMORY_BYTES_MAX),
         xdp: claimed.xdp.as_ref().and_then(bounded),
+        throttling: claimed.throttling.as_ref().and_then(bounded),
         // Lateness and start gaps come from the agent's histograms instead.
         ..Generator::default()
     }

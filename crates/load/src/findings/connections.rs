@@ -147,8 +147,7 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
         Severity::Error,
         format!(
             "{lost} requests failed because no local port was free: {}. The side that closes a \
-                connection first holds the port for another minute. This load never closes \
-                first, but other programs may have done so. Use more source addresses \
+                connection first holds the port for another minute. Use more source addresses \
                 (--source), or fewer connections at the same time.",
             ports::described()
         ),

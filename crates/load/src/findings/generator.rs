@@ -19,6 +19,8 @@ const HANDLED_CONNECTIONS_PER_WORKER: f64 = 0.35;
 const STARVED_SHARE_MIN: f64 = 0.2;
 /// Minimum load duration in seconds for judging the generator.
 const JUDGED_S_MIN: f64 = 0.1;
+/// Minimum share of the quota's periods in which the generator was throttled for an error.
+const THROTTLED_SHARE_ERROR: f64 = 0.05;
 /// Threshold for the p99 of start delays. Above it, the load is reported as not having followed its
 /// schedule.
 const LATE_P99_US: f64 = 1_000.0;
@@ -62,8 +64,8 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
         ),
     };
     format!(
-        "{subject} stalled {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine was \
-         paused or suspended. It started no requests during that time and read responses late. The \
+        "{subject} stalled {seen}. The cause was not observed; usually the process was stopped \
+         (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. It started no requests during that time and read responses late. The \
          rate and the times include this pause, which is not the server's fault. Repeat the load."
     )
 }
@@ -119,7 +121,33 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     ))
 }
 
+/// Reports that the generator used up the CPU quota of its control group.
+pub(super) fn throttled(record: &Record) -> Option<Finding> {
+    let throttling = record
+        .generator
+        .throttling
+        .filter(|it| it.throttled_periods > 0)?;
+    let severity = match throttling.share() >= THROTTLED_SHARE_ERROR {
+        true => Severity::Error,
+        false => Severity::Warning,
+    };
+    Some(Finding::new(
+        FindingId::GeneratorThrottled,
+        severity,
+        format!(
+            "The generator was {}, together with every other program of its control group. \
+             Meanwhile, it sent no requests and read no responses, which is not the server's \
+             fault. Raise the quota, run the load outside of the group, or reduce the load.",
+            throttling.text()
+        ),
+    ))
+}
+
 pub(super) fn starved(record: &Record) -> Option<Finding> {
+    // A throttled worker is ready to run as well, so its cores may be free.
+    if throttled(record).is_some() {
+        return None;
+    }
     let starved = record.generator.starved_share;
     if starved < STARVED_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
         return None;

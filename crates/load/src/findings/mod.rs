@@ -25,6 +25,7 @@ pub(crate) fn of(
     [
         generator::stalled(record),
         saturated,
+        generator::throttled(record),
         generator::starved(record),
         generator::schedule_missed(record, is_saturated),
         requests::errors(record, reasons),

@@ -65,6 +65,12 @@ pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     0
 }
 
+/// Returns the number of cores that this thread may run on. Unlike
+/// `std::thread::available_parallelism`, it disregards CPU quotas.
+pub(crate) fn usable_cores() -> usize {
+    rustix::thread::sched_getaffinity(None).map_or(1, |cores| cores.count() as usize)
+}
+
 /// Acknowledges the received bytes of a TCP connection immediately, and leaves the rules for later
 /// bytes as they are. Does nothing on other sockets and systems.
 pub(crate) fn acknowledge(socket: &Socket) {

@@ -47,9 +47,9 @@ impl ConnectCounts {
         };
         let text = format!(
             "{} of {} connection attempts took about 1 s, 3 s or another SYN retransmission \
-                delay: the server's listen queue overflowed, or packets were lost. Raise the \
-                server's backlog (on Linux, see net.core.somaxconn), or look for packet loss on \
-                the path.",
+                delay. From these times, prony concludes that SYNs were lost; it has not observed \
+                where. If the server's listen queue overflows, raise its backlog (on Linux, see \
+                net.core.somaxconn); otherwise, look for packet loss on the path.",
             self.retransmitted, self.made
         );
         Some(Finding::new(FindingId::SynRetransmitted, severity, text))

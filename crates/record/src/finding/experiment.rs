@@ -15,7 +15,7 @@ pub(super) const UNEXPECTED_STATUS: FindingInfo = FindingInfo {
         (Error, "more than 5% of the checked requests"),
     ],
     withholds: WithheldVerdicts::All,
-    meaning: "The variant serves error pages instead of the intended responses.",
+    meaning: "The variant probably serves error pages instead of the intended responses.",
     action: "Check the load's path and host, and the server's log. If the status is intended, set \
         `expect_status` (`--expect-status`).",
     ..BASE
@@ -81,8 +81,9 @@ pub(super) const NEGOTIATION_DIFFERS: FindingInfo = FindingInfo {
 pub(super) const SERVER_IDLE: FindingInfo = FindingInfo {
     seen: "In a closed loop, the services used less than 70% of their cores.",
     severities: &[(Warning, "")],
-    meaning: "Something other than CPU limits the rate: a lock, a disk, a backend, or too few \
-        connections or workers. The comparison reflects that bottleneck. The CPU share shown is that of the median trial. Without `cores` in the plan, it is relative to one core. Variants with a \
+    meaning: "Something other than CPU limits the rate. What it is was not observed, unless another \
+        finding names it; usual causes are a lock, a disk, a backend, and too few connections or \
+        workers. The comparison reflects that bottleneck. The CPU share shown is that of the median trial. Without `cores` in the plan, it is relative to one core. Variants with a \
         known limit, trials that lost 20% of a core to other processes, and loads shorter than \
         0.1 s are ignored.",
     action: "Find the bottleneck, or increase the number of connections.",
@@ -93,7 +94,8 @@ pub(super) const NOT_STATIONARY: FindingInfo = FindingInfo {
     seen: "In a closed loop, the last third of the median trial is more than 20% faster or slower \
         than the first third.",
     severities: &[(Warning, "")],
-    meaning: "The server had not settled when the measurement began.",
+    meaning: "The rate was not steady when the measurement began. The cause is not observed; often, \
+        the server has not warmed up.",
     action: "Use a longer warm-up to measure only the settled state.",
     explains_difference: true,
     ..BASE
@@ -123,8 +125,8 @@ pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
     seen: "The rate depends on the position of a trial within its block, or, in interleaved blocks, of a \
            slice within its round.",
     severities: &[(Warning, "")],
-    meaning: "A trial or slice affects the next one (through heat, ports, caches or unfinished \
-        work). The random order spreads this effect over all variants. The slope over the \
+    meaning: "It is concluded that a trial or slice affects the next one (for example, through heat, \
+        ports, caches or unfinished work). The random order spreads this effect over all variants. The slope over the \
         position, adjusted for block and variant (or round and trial), is tested at the 1% \
         level, so about one in a hundred experiments has this finding by chance. For slices in \
         open loops, the mean response time is tested instead of the rate. For slices, slopes \
@@ -149,7 +151,7 @@ pub(super) const MACHINE_CHANGED: FindingInfo = FindingInfo {
     seen: "A variant's service ran on different machines in different trials.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "Another agent now has the label, so the trials measured different setups.",
+    meaning: "Usually, another agent now has the label. The trials measured different setups.",
     action: "Repeat the experiment with the agent's name instead of its label.",
     ..BASE
 };

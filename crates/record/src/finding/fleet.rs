@@ -39,8 +39,8 @@ pub(super) const AGENT_STALLED: FindingInfo = FindingInfo {
     seen: "An agent stalled for 500 ms or longer within the measured part.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
-    meaning: "This is the finding `generator-stalled` for one agent: its process was stopped, or \
-              its machine was paused or suspended.",
+    meaning: "This is the finding `generator-stalled` for one agent. The cause is not observed; \
+              usually its process was stopped, or its machine was paused or suspended.",
     action: "Repeat the load.",
     folding: TrialFolding::Worst,
     ..BASE
@@ -89,8 +89,8 @@ pub(super) const LATE_START: FindingInfo = FindingInfo {
             "the agent started after the warm-up, so the measured part began without it",
         ),
     ],
-    meaning: "The start order arrived late, the agent's machine was busy, or connecting took too \
-        long.",
+    meaning: "The cause is not observed; the start order may have arrived late, the agent's machine \
+        may have been busy, or connecting may have taken too long.",
     action: "Use a warm-up that is longer than the delay.",
     ..BASE
 };
@@ -99,8 +99,8 @@ pub(super) const CLOCK_DOUBTFUL: FindingInfo = FindingInfo {
     seen: "An agent's clock changed during the load.",
     severities: &[(Warning, "")],
     meaning: "The clock's offset after the load differs from its offset before the load by more \
-        than the errors of both measurements plus a drift of 100 ppm. The clock was set, or the \
-        machine was suspended. The start time of that agent's part is uncertain.",
+        than the errors of both measurements plus a drift of 100 ppm. The cause is not observed; usually, the clock was set, \
+        or the machine was suspended. The start time of that agent's part is uncertain.",
     action: "Check the time synchronization of the agent's machine.",
     ..BASE
 };

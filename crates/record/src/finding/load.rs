@@ -35,11 +35,38 @@ pub(super) const GENERATOR_STALLED: FindingInfo = FindingInfo {
     seen: "The load generator stalled for 500 ms or longer within the measured part.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
-    meaning: "Its process was stopped (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. \
-              It started no requests during that time and read responses late. The rate and the \
+    meaning: "The cause is not observed; usually the process was stopped (SIGSTOP, Ctrl-Z), or its \
+              machine was paused or suspended. It started no requests during that time and read responses late. The rate and the \
               times include the pause. Shorter pauses are reported as `generator-starved`.",
     action: "Repeat the load.",
     folding: TrialFolding::Worst,
+    ..BASE
+};
+
+pub(super) const GENERATOR_THROTTLED: FindingInfo = FindingInfo {
+    seen: "The load generator used up the CPU quota of its control group (cgroup) and was stopped.",
+    severities: &[
+        (Warning, "in less than 5% of the quota's periods"),
+        (Error, "in at least 5% of the quota's periods"),
+    ],
+    withholds: WithheldVerdicts::SpeedUnlessFaster,
+    meaning: "The kernel stops all processes of the group until the next period, for up to 100 ms. \
+        The kernel's counters (`nr_periods`, `nr_throttled` in `cpu.stat`) of the generator's \
+        group and its ancestors were read over the measured part. Servers in the same group are \
+        stopped as well. As with `generator-saturated`, the direction of a difference is right if \
+        only the faster variant reached the limit. `generator-starved` is not reported, because a \
+        stopped worker is ready to run, too.",
+    action: "Raise the quota, run the load outside of the group, or reduce the load.",
+    ..BASE
+};
+
+pub(super) const CPU_QUOTA: FindingInfo = FindingInfo {
+    seen: "A CPU quota applies to the load generator. This is reported before the load starts.",
+    severities: &[(Note, "")],
+    meaning: "The control group of the generator, or an ancestor of it, may use less CPU time than \
+        the machine's cores have. This limits nothing until the quota is used up, which \
+        `generator-throttled` reports.",
+    action: "Raise the quota, or run the load outside of the group, if the load comes close to it.",
     ..BASE
 };
 
@@ -98,7 +125,7 @@ pub(super) const NOTHING_LISTENS: FindingInfo = FindingInfo {
     seen: "Every connection attempt was refused, or the UNIX socket does not exist.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "No server listens at the address. The load ends at the first refusal that occurs one second or more after the initial one.",
+    meaning: "No server listens at the address, or a firewall rejects connections to it. The load ends at the first refusal that occurs one second or more after the initial one.",
     action: "Start the server, correct the address, or wait for the server with \
              `--wait-for-server`.",
     ..BASE
@@ -117,7 +144,8 @@ pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
             "more than 1% of the connection attempts took that long",
         ),
     ],
-    meaning: "The server's listen queue overflowed, or packets were lost.",
+    meaning: "That SYNs were lost is a conclusion from these times. Usual causes are a listen queue \
+        that overflows and packet loss; prony observes neither.",
     action: "Raise the server's backlog (on Linux with `net.core.somaxconn`), or look for packet \
              loss on the path.",
     ..BASE
@@ -128,8 +156,7 @@ pub(super) const PORT_EXHAUSTION: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
     meaning: "Each source address has a limited number of ports per server address. The side that \
-        closes a connection first keeps its port for another minute. This load never closes first, but \
-        other programs may have.",
+        closes a connection first keeps its port for another minute.",
     action: "Use more source addresses (`--source`), or fewer concurrent connections.",
     explains_difference: true,
     ..BASE

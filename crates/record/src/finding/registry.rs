@@ -49,6 +49,8 @@ macro_rules! registry {
 registry! {
     GeneratorSaturated "generator-saturated" => load::GENERATOR_SATURATED,
     GeneratorStalled "generator-stalled" => load::GENERATOR_STALLED,
+    GeneratorThrottled "generator-throttled" => load::GENERATOR_THROTTLED,
+    CpuQuota "cpu-quota" => load::CPU_QUOTA,
     GeneratorStarved "generator-starved" => load::GENERATOR_STARVED,
     ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED,
     Errors "errors" => load::ERRORS,
@@ -82,6 +84,7 @@ registry! {
     ServiceEnded "service-ended" => trial::SERVICE_ENDED,
     ServiceKilled "service-killed" => trial::SERVICE_KILLED,
     ServiceLimit "service-limit" => trial::SERVICE_LIMIT,
+    ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED,
     ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT,
     ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED,
     CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN,
@@ -110,6 +113,14 @@ impl FindingId {
     pub fn parse(id: &str) -> Option<FindingId> {
         let has_id = |known: &FindingId| known.as_str() == id || known.former_ids().contains(&id);
         FindingId::ALL.iter().copied().find(has_id)
+    }
+
+    /// Returns true if the finding says that the load generator reached its limit.
+    pub fn is_generator_limit(self) -> bool {
+        matches!(
+            self,
+            FindingId::GeneratorSaturated | FindingId::GeneratorThrottled
+        )
     }
 
     /// Returns the anchor of the finding's description in the documentation.

@@ -12,7 +12,7 @@ pub(super) const SERVICE_ENDED: FindingInfo = FindingInfo {
     seen: "A service exited before its load ended.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "The service crashed, or its command moved it to the background and exited.",
+    meaning: "Usually, the service crashed, or its command moved it to the background and exited.",
     action: "Read the service's log in the trial's folder; start the service in the foreground.",
     explains_difference: true,
     ..BASE
@@ -35,6 +35,18 @@ pub(super) const SERVICE_LIMIT: FindingInfo = FindingInfo {
         any program (`Too many open files`, no local port, no memory). Or the kernel logged SYN \
         flooding of one of its ports, if /dev/kmsg can be read. The figures describe that limit.",
     action: "Raise the limit, unless it is what you are comparing.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const SERVICE_THROTTLED: FindingInfo = FindingInfo {
+    seen: "A service used up the CPU quota of its control group (cgroup) and was stopped.",
+    severities: &[(Warning, "in at least 1% of the quota's periods")],
+    meaning: "The kernel stops all processes of the group until the next period, for up to 100 ms. \
+        This lowers the rate and lengthens response times, but the CPU usage doesn't show it. The \
+        kernel's counters of the service's group and its ancestors were read during the trial.",
+    action: "Raise the quota, unless it is what you are comparing.",
+    per_variant: true,
     explains_difference: true,
     ..BASE
 };
@@ -86,8 +98,14 @@ pub(super) const TELEMETRY_LOST: FindingInfo = FindingInfo {
 
 pub(super) const CRYPTO_UNACCELERATED: FindingInfo = FindingInfo {
     seen: "The target's libcrypto does not use the processor's AES instructions.",
-    severities: &[(Warning, "")],
-    meaning: "The load uses TLS, and the service's libcrypto encrypts less than twice as fast as \
+    severities: &[
+        (
+            Note,
+            "another variant that uses TLS doesn't have this finding, so the comparison covers it",
+        ),
+        (Warning, "every variant that uses TLS has it"),
+    ],
+    meaning: "This is a conclusion from speeds. The load uses TLS, and the service's libcrypto encrypts less than twice as fast as \
         the same library without AES-NI and PCLMULQDQ, although the processor has them. This is \
         measured after a variant's first trial, once for each program, library and environment.",
     action: "Use a build of the library with assembly, and check OPENSSL_ia32cap.",

@@ -1,6 +1,8 @@
 //! Tables of the changes that accompany each difference, and of the CPU time by variant.
 
-use prony_stats::{Explanation, Metric, Verdict, VerdictDocument, changed_cost};
+use std::collections::BTreeSet;
+
+use prony_stats::{Explanation, Metric, MovedMetric, Verdict, VerdictDocument, changed_cost};
 
 use super::standing::{change_texts, figure, is_measured, level, value};
 use crate::table::Table;
@@ -25,7 +27,7 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
 /// if nothing changed.
 pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     let table = Table::of(why.moved.iter().take(rows_max))
-        .left("what changed", |it| it.metric.noun())
+        .left("what changed", MovedMetric::noun)
         .right("variant", |it| value(it.metric, it.value))
         .right("baseline", |it| value(it.metric, it.against_value))
         .right("change", |it| {
@@ -40,8 +42,8 @@ pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// The CPU time per request by variant, with the shares of user and system mode; `None` if it was
-/// not measured. Modes are given as shares, because the means of the parts don't add up to the mean
+/// The CPU time per request by variant, with the shares of user and system mode and the part of each
+/// service; `None` if it was not measured. Modes are given as shares, because the means of the parts don't add up to the mean
 /// of their sum.
 pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
     let modes = [
@@ -66,6 +68,19 @@ pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
         })
         .right("user", |place| share(place, modes[0]))
         .right("system", |place| share(place, modes[1]));
+    let services: BTreeSet<&String> = verdict
+        .variants
+        .iter()
+        .flat_map(|variant| variant.service_cpu_us_per_request.keys())
+        .collect();
+    for service in services {
+        table = table.right(&format!("of {service}"), |place| {
+            let services = &verdict.variants[place].service_cpu_us_per_request;
+            services.get(service).map_or("–".to_owned(), |cpu| {
+                value(modes[0], cpu.level(Metric::ServerCpuUsPerRequest))
+            })
+        });
+    }
     let softirq = Metric::HostSoftirqUsPerRequest;
     if is_measured(verdict, softirq) {
         table = table.right("machine's softirq", |place| figure(verdict, place, softirq));

@@ -182,7 +182,11 @@ impl ProbeResult {
             false => 0.0,
         };
         let is_saturated = |finding: &Finding| {
-            finding.id == FindingId::GeneratorSaturated && finding.severity == Severity::Error
+            finding
+                .id
+                .known()
+                .is_some_and(FindingId::is_generator_limit)
+                && finding.severity == Severity::Error
         };
         ProbeResult {
             offered_per_s: record.rate.offered_per_s.unwrap_or(achieved_per_s),

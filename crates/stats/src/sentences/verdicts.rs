@@ -83,7 +83,16 @@ pub(crate) fn description(description: &Description, name: &str, against: &str) 
 
 /// Clause about a movement: "system CPU per request: +31% against unix (+27% to +36%)".
 pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String {
-    let noun = metric.noun();
+    movement_of(metric.noun(), metric, effect, against)
+}
+
+/// Name of the CPU time per request of one service.
+pub(crate) fn service_cpu(service: &str) -> String {
+    format!("CPU per request of service {service}")
+}
+
+/// Like [`movement`], for a part of the metric that has its own name.
+pub(crate) fn movement_of(noun: &str, metric: Metric, effect: &Effect, against: &str) -> String {
     let Some(change) = Change::of(metric, effect) else {
         return format!("{noun} against {against}");
     };

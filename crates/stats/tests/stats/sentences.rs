@@ -309,6 +309,7 @@ fn a_verdict_is_taken_back_when_later_blocks_contradict_it() {
 fn moved(metric: Metric, low: f64, ratio: f64, high: f64) -> MovedMetric {
     MovedMetric {
         metric,
+        service: None,
         part: MovementRole::Aside,
         value: ratio,
         against_value: 1.0,

@@ -248,12 +248,15 @@ impl Trial<'_> {
             }
             None => values::all(&record, summary.as_ref(), &resolved),
         };
+        let measured = search.is_none().then_some(&record);
+        let telemetry = trial_telemetry::of(summary.as_ref(), &resolved, measured);
+        findings.extend(trial_telemetry::throttled(&telemetry));
         Ok(TrialResult {
             block,
             variant,
             position: position.position,
             values,
-            telemetry: trial_telemetry::of(summary.as_ref(), &resolved),
+            telemetry,
             resources: summary
                 .as_ref()
                 // A search runs probes at different rates, so mean usage would show no limit.

@@ -2,7 +2,7 @@
 //! link, or the schedule of an open loop. If none of these was the bottleneck, requests waited for
 //! something else.
 
-use prony_record::{FindingId, Record};
+use prony_record::{FindingId, Record, Throttling};
 use prony_stats::{Bottleneck, BottleneckKind, Metric};
 
 use crate::runner::TrialResult;
@@ -11,6 +11,9 @@ use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 /// Minimum utilization at which cores or a link count as full. The rest is lost to context switches
 /// and to the resolution of the kernel's clock ticks.
 const FULL_SHARE: f64 = 0.9;
+/// Minimum share of the periods of a CPU quota in which a service was stopped, for the quota to count
+/// as the limit.
+const THROTTLED_SHARE: f64 = 0.5;
 /// Minimum CPU time of other processes and guests, in percent of one core, at which they count as a
 /// cause of full cores.
 const NEIGHBORS_PERCENT: f64 = 5.0;
@@ -39,6 +42,9 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     }
     if let Some(text) = schedule(&records) {
         return (BottleneckKind::Schedule, text);
+    }
+    if let Some(text) = quota(trials) {
+        return (BottleneckKind::ServerCores, text);
     }
     let shares = trials.iter().filter_map(|t| t.resources.link_share);
     if let Some(share) = median(shares).filter(|&share| share >= FULL_SHARE) {
@@ -108,6 +114,13 @@ fn nothing_full(
     } else {
         ""
     };
+    if has_delayed_acks(trials) {
+        let text = format!(
+            "no measured resource was at its limit ({used}). Responses waited for delayed \
+             acknowledgments (delayed-acks)."
+        );
+        return (BottleneckKind::Waiting, text);
+    }
     let text = match machine.lost_percent() >= CROWDED_PERCENT {
         true => format!(
             "no measured resource was at its limit ({used}), but {} of this machine. All \
@@ -120,6 +133,15 @@ fn nothing_full(
         ),
     };
     (BottleneckKind::Waiting, text)
+}
+
+/// Returns true if at least half of the loads have the finding about delayed acknowledgments.
+pub(crate) fn has_delayed_acks(trials: &[&TrialResult]) -> bool {
+    let has = |trial: &&&TrialResult| {
+        let mut findings = trial.record.iter().flat_map(|record| &record.findings);
+        findings.any(|finding| finding.id == FindingId::DelayedAcks)
+    };
+    !trials.is_empty() && 2 * trials.iter().filter(has).count() >= trials.len()
 }
 
 /// Returns true if telemetry shows that the services wrote to disks.
@@ -250,16 +272,28 @@ fn neighbors_used(parties: &CoreParties) -> String {
     )
 }
 
-/// Describes the generator as the limit, if at least half of the trials have the
-/// `generator-saturated` finding.
+/// Describes the generator as the limit, if at least half of the trials have a finding about the
+/// generator's limit.
 fn generator(records: &[&Record]) -> Option<String> {
     let saturated = |record: &&&Record| {
-        let mut findings = record.findings.iter();
-        findings.any(|finding| finding.id == FindingId::GeneratorSaturated)
+        let findings = record.findings.iter();
+        let mut limits = findings.filter_map(|finding| finding.id.known());
+        limits.any(FindingId::is_generator_limit)
     };
     let count = records.iter().filter(saturated).count();
     if records.is_empty() || 2 * count < records.len() {
         return None;
+    }
+    let throttling = records
+        .iter()
+        .filter_map(|record| record.generator.throttling);
+    let throttling = throttling.filter(|it| it.throttled_periods > 0);
+    if let Some(worst) = throttling.reduce(Throttling::worse) {
+        return Some(format!(
+            "the load generator was at its limit in {count} of {} trials (in one of them, it was {}).",
+            records.len(),
+            worst.text()
+        ));
     }
     let busy = median(records.iter().map(|record| record.generator.busy_share))?;
     Some(format!(
@@ -268,6 +302,21 @@ fn generator(records: &[&Record]) -> Option<String> {
         records.len(),
         busy * 100.0
     ))
+}
+
+/// Describes the CPU quota of a service as the limit, if the service was stopped in at least half of
+/// the quota's periods.
+fn quota(trials: &[&TrialResult]) -> Option<String> {
+    let mut services = trials
+        .iter()
+        .flat_map(|trial| trial.telemetry.services.keys());
+    services.find_map(|service| {
+        let of_trial = |trial: &&TrialResult| trial.telemetry.services.get(service)?.throttling;
+        let throttling: Vec<Throttling> = trials.iter().filter_map(of_trial).collect();
+        let usual = median(throttling.iter().map(Throttling::share))?;
+        let sum = throttling.into_iter().reduce(Throttling::and)?;
+        (usual >= THROTTLED_SHARE).then(|| format!("service {service} was {}.", sum.text()))
+    })
 }
 
 /// Describes the schedule of an open loop as the limit, if the load kept up with its schedule.

@@ -9,15 +9,17 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
-use prony_record::Finding;
+use prony_record::{Finding, number};
 use prony_stats::{
     Change, Comparison, Design, Effect, Evaluation, Explanation, Metric, MetricRole, MovedMetric,
-    Movement, MovementRole, OneSidedFinding, Verdict, changed_cost, undecided_cost_text,
+    Movement, MovementRole, OneSidedFinding, RateParts, Verdict, changed_cost,
+    service_movement_text, undecided_cost_text,
 };
 
 use crate::runner::TrialResult;
+use crate::runner::service_cpu::{ServiceEvaluations, evaluation_of};
 
-pub(crate) use limits::{limit_of, writes_to_disk};
+pub(crate) use limits::{has_delayed_acks, limit_of, writes_to_disk};
 
 /// A finding, and the indexes of the variants that it concerns.
 pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
@@ -31,6 +33,7 @@ pub(crate) fn of(
     evaluation: &Evaluation,
     results: &[TrialResult],
     findings: &[FindingOfVariants<'_>],
+    services: &ServiceEvaluations,
 ) -> Vec<Explanation> {
     let mut groups: Vec<ComparisonGroup<'_>> = Vec::new();
     let differing = evaluation.comparisons.iter();
@@ -54,7 +57,9 @@ pub(crate) fn of(
         let index = |levels| design.variants.iter().position(|of| of == levels);
         let sides = [index(&first.levels), index(&first.against)];
         let input = WhyInput {
+            design,
             evaluation,
+            services,
             results,
             findings,
             sides: sides.into_iter().flatten().collect(),
@@ -91,7 +96,9 @@ struct ComparisonGroup<'a> {
 
 /// Data from which an explanation is derived.
 struct WhyInput<'a> {
+    design: &'a Design,
     evaluation: &'a Evaluation,
+    services: &'a ServiceEvaluations,
     results: &'a [TrialResult],
     findings: &'a [FindingOfVariants<'a>],
     /// Indexes of the variant and its baseline.
@@ -113,7 +120,12 @@ impl ComparisonGroup<'_> {
             let kind = movements.iter().filter(|m| wanted(m));
             kind.map(|m| m.metric).collect::<Vec<_>>()
         };
-        let moved = ranked(&movements, self.slower_side);
+        let moved = ranked(
+            &movements,
+            &self.service_movements(input),
+            (self.slower_side, &first.against_name),
+        );
+        let rate_parts = self.rate_parts(input, &movements);
         let names = [&first.name, &first.against_name];
         let limits = input.sides.iter().zip(names).map(|(&side, name)| {
             let trials = input.results.iter().filter(|r| r.variant == side);
@@ -126,12 +138,14 @@ impl ComparisonGroup<'_> {
             against: first.against.clone(),
             name: first.name.clone(),
             against_name: first.against_name.clone(),
-            text: self.text(&movements, &moved, &findings, unclear.len()),
+            text: self.text(&movements, &moved, &findings, rate_parts.as_ref()),
             metrics,
             limits: limits.collect(),
             findings,
+            rate_parts,
             moved,
-            same: of_kind(|m| m.same),
+            // A metric that is zero for both isn't worth mentioning.
+            same: of_kind(|m| m.same && m.means != (0.0, 0.0)),
             unclear,
         }
     }
@@ -142,11 +156,12 @@ impl ComparisonGroup<'_> {
         movements: &[&Movement],
         moved: &[MovedMetric],
         findings: &[OneSidedFinding],
-        unclear: usize,
+        rate_parts: Option<&RateParts>,
     ) -> String {
+        let unclear = movements.iter().filter(|m| !m.moved && !m.same).count();
         let mut text = self.best(movements, moved, unclear);
-        if let Some(accounted) = self.accounted(moved) {
-            text = format!("{text} {accounted}");
+        if let Some(parts) = self.parts_text(moved, findings, rate_parts, unclear) {
+            text = format!("{text} {parts}");
         }
         for finding in findings {
             text = format!(
@@ -199,55 +214,179 @@ impl ComparisonGroup<'_> {
         undecided_cost_text(&metrics, &first.name, &first.against_name, cost)
     }
 
-    /// Describes the change of the rate that would follow from the CPU time per request alone. It
-    /// is an arithmetic identity, not an estimate.
-    fn accounted(&self, moved: &[MovedMetric]) -> Option<String> {
+    /// Divides the change of the rate into the part that follows from the CPU time per request and
+    /// the rest. This is an arithmetic identity, not an estimate: the rate is the CPU time used per
+    /// second, divided by the CPU time per request.
+    fn rate_parts(&self, input: &WhyInput<'_>, movements: &[&Movement]) -> Option<RateParts> {
+        let mut comparisons = self.comparisons.iter();
+        let rate = comparisons.find(|c| c.metric == Metric::RatePerS)?;
         if self.slower_side == SlowerSide::Unknown {
             return None;
         }
-        let rate = self
-            .comparisons
+        let whole = |explained| {
+            Some(RateParts {
+                rate: rate.effect.ratio?,
+                explained,
+                unexplained: rate.effect.clone(),
+                is_rest_established: true,
+            })
+        };
+        let cpu = movements
             .iter()
-            .find(|c| c.metric == Metric::RatePerS)?;
+            .find(|m| m.metric == Metric::ServerCpuUsPerRequest);
+        let Some(cpu) = cpu.filter(|cpu| cpu.moved && !cpu.same) else {
+            return whole(None);
+        };
+        let used = |it: &TrialResult| {
+            let value = |metric| it.values.get(metric).copied();
+            Some(value(&Metric::RatePerS)? * value(&Metric::ServerCpuUsPerRequest)?)
+        };
+        let used = evaluation_of(input.design, input.evaluation, input.results, used)?;
+        let mut rest = used.movements.into_iter();
+        let rest = rest.find(|m| {
+            m.metric == Metric::ServerCpuUsPerRequest
+                && (&m.levels, &m.against) == (&rate.levels, &rate.against)
+        })?;
+        Some(RateParts {
+            rate: rate.effect.ratio?,
+            explained: Some(Effect {
+                ratio: Some(cpu.effect.ratio?.recip()),
+                difference: None,
+                low: Some(cpu.effect.high?.recip()),
+                high: Some(cpu.effect.low?.recip()),
+            }),
+            is_rest_established: rest.moved && !rest.same,
+            unexplained: rest.effect,
+        })
+    }
+
+    /// Says how much of the difference the CPU time per request explains, and how much nothing
+    /// explains.
+    fn parts_text(
+        &self,
+        moved: &[MovedMetric],
+        findings: &[OneSidedFinding],
+        parts: Option<&RateParts>,
+        unclear: usize,
+    ) -> Option<String> {
+        if self.slower_side == SlowerSide::Unknown {
+            return None;
+        }
+        let is_other = |it: &&MovedMetric| {
+            it.part == MovementRole::With && !is_cpu_cost(it.metric) && it.service.is_none()
+        };
+        let has_others = moved.iter().any(|it| is_other(&it)) || !findings.is_empty();
+        if moved.is_empty() && unclear > 0 {
+            return None;
+        }
+        let any_with = moved.iter().any(|it| it.part == MovementRole::With);
+        let Some(parts) = parts else {
+            return (any_with || has_others).then(|| {
+                "How much of the difference these changes explain is not known.".to_owned()
+            });
+        };
+        let change = |effect: &Effect| Change::of(Metric::RatePerS, effect);
+        let rate = Effect {
+            ratio: Some(parts.rate),
+            difference: None,
+            low: None,
+            high: None,
+        };
+        let rate = change(&rate)?.signed();
+        let Some(explained) = &parts.explained else {
+            return Some(match any_with || has_others {
+                true => format!(
+                    "How much of the change in the rate ({rate}) these observations explain is \
+                     not known: CPU per request, whose effect on the rate can be computed, did not \
+                     clearly change."
+                ),
+                false => format!(
+                    "Nothing that was measured explains any of the change in the rate ({rate})."
+                ),
+            });
+        };
         let cpu = moved
             .iter()
-            .find(|m| m.metric == Metric::ServerCpuUsPerRequest && m.part == MovementRole::With)?;
-        let (low, high) = (cpu.effect.high?.recip(), cpu.effect.low?.recip());
-        let alone = Effect {
-            ratio: Some(cpu.effect.ratio?.recip()),
-            difference: None,
-            low: Some(low),
-            high: Some(high),
+            .find(|it| it.metric == Metric::ServerCpuUsPerRequest && it.service.is_none())?;
+        let identity = format!(
+            "Server CPU per request changed by {}; at the same total CPU usage, that alone would \
+             change the rate by {}. The rate changed by {rate}.",
+            Change::of(cpu.metric, &cpu.effect)?.signed(),
+            change(explained)?.with_interval(),
+        );
+        if !parts.is_rest_established {
+            return Some(format!(
+                "{identity} No other part is established: the total CPU usage did not clearly \
+                 change."
+            ));
+        }
+        let ratio = |of: f64| number::significant(of, 2);
+        let cause = match has_others {
+            true => "How much of the rest the other observations explain is not known",
+            false => "Nothing that was measured explains the rest",
         };
         Some(format!(
-            "Server CPU per request changed by {}; at the same total CPU usage, that alone would \
-             change the rate by {}. The rate changed by {}.",
-            Change::of(cpu.metric, &cpu.effect)?.signed(),
-            Change::of(rate.metric, &alone)?.with_interval(),
-            Change::of(rate.metric, &rate.effect)?.signed(),
+            "{identity} The rest is a change of the total CPU usage by {}; the parts multiply \
+             ({} × {} = {}). {cause}.",
+            change(&parts.unexplained)?.with_interval(),
+            ratio(explained.ratio?),
+            ratio(parts.unexplained.ratio?),
+            ratio(parts.rate),
         ))
     }
+
+    /// Returns the movements of the CPU time of each service, with the service's name.
+    fn service_movements<'a>(&self, input: &WhyInput<'a>) -> Vec<(&'a str, &'a Movement)> {
+        let first = self.comparisons[0];
+        let services = input.services.iter();
+        let all = services.flat_map(|(name, it)| it.movements.iter().map(|m| (name.as_str(), m)));
+        all.filter(|(_, m)| (&m.levels, &m.against) == (&first.levels, &first.against))
+            .collect()
+    }
+}
+
+/// Returns true for parts of the services' CPU time, and for what is only spent within it.
+fn is_cpu_cost(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::ServerCpuUsPerRequest
+            | Metric::ServerCpuUserUsPerRequest
+            | Metric::ServerCpuSystemUsPerRequest
+            | Metric::InstructionsPerRequest
+    )
 }
 
 /// Sorts the metrics that changed: first those that could explain the difference, then those that
 /// are unrelated to it, then those that contradict it. Within each group, the largest change comes
 /// first.
-fn ranked(movements: &[&Movement], slower_side: SlowerSide) -> Vec<MovedMetric> {
-    let mut moved: Vec<(MovementRole, &Movement)> = movements
-        .iter()
-        .filter(|m| m.moved && !m.same)
-        .map(|m| (part(m, slower_side), *m))
+fn ranked(
+    movements: &[&Movement],
+    of_services: &[(&str, &Movement)],
+    (slower_side, against): (SlowerSide, &str),
+) -> Vec<MovedMetric> {
+    let of_all = movements.iter().map(|m| (None, *m));
+    let of_services = of_services.iter().map(|(service, m)| (Some(*service), *m));
+    let mut moved: Vec<(MovementRole, Option<&str>, &Movement)> = of_all
+        .chain(of_services)
+        .filter(|(_, m)| m.moved && !m.same)
+        .map(|(service, m)| (part(m, slower_side), service, m))
         .collect();
-    moved.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.least.total_cmp(&x.least)));
-    let ranked = moved.into_iter().map(|(part, movement)| MovedMetric {
-        metric: movement.metric,
-        part,
-        value: movement.means.0,
-        against_value: movement.means.1,
-        effect: movement.effect.clone(),
-        blocks: movement.blocks,
-        text: movement.text.clone(),
-    });
+    moved.sort_by(|(a, _, x), (b, _, y)| a.cmp(b).then(y.least.total_cmp(&x.least)));
+    let ranked = moved
+        .into_iter()
+        .map(|(part, service, movement)| MovedMetric {
+            metric: movement.metric,
+            service: service.map(str::to_owned),
+            part,
+            value: movement.means.0,
+            against_value: movement.means.1,
+            effect: movement.effect.clone(),
+            blocks: movement.blocks,
+            text: match service {
+                Some(service) => service_movement_text(service, &movement.effect, against),
+                None => movement.text.clone(),
+            },
+        });
     ranked.collect()
 }
 

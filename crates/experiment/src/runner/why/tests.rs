@@ -1,11 +1,12 @@
 //! Tests of explanations with simulated differences, whose causes are known.
 
-use prony_record::{Finding, FindingId, Record, Severity};
+use prony_record::{Finding, FindingId, Record, Severity, Throttling};
 use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
-use crate::runner::TrialResult;
 use crate::runner::resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
+use crate::runner::service_cpu::evaluations;
+use crate::runner::{ServiceUse, TrialResult};
 
 const BLOCKS: u32 = 6;
 /// Indexes of the variants in the design.
@@ -81,7 +82,8 @@ fn told_of(
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    of(&design, &evaluation, &results, findings)
+    let services = evaluations(&design, &evaluation, &results);
+    of(&design, &evaluation, &results, findings, &services)
 }
 
 fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
@@ -139,6 +141,127 @@ fn explanations_are_ordered_by_certain_cost_and_counter_evidence_is_last() {
         "{}",
         moved.text
     );
+}
+
+/// Returns the explanation of a rate and a CPU time per request that change by these ratios.
+fn parts_of(rate: f64, cpu: f64, more: &[(Metric, f64, f64)]) -> Explanation {
+    let mut metrics = vec![
+        (Metric::RatePerS, 1_000.0 * rate, 1_000.0),
+        (Metric::ServerCpuUsPerRequest, 500.0 * cpu, 500.0),
+    ];
+    metrics.extend(more);
+    why(&RATE, &metrics).remove(0)
+}
+
+#[test]
+fn the_part_that_cpu_per_request_explains_and_the_rest_multiply_to_the_whole() {
+    let slower = parts_of(0.32, 1.54, &[]);
+    let parts = slower.rate_parts.as_ref().unwrap();
+    let explained = parts.explained.as_ref().unwrap().ratio.unwrap();
+    let rest = parts.unexplained.ratio.unwrap();
+    assert!((explained * rest - parts.rate).abs() < 1e-9);
+    assert!((parts.rate - 0.32).abs() < 0.01 && (explained - 0.65).abs() < 0.01);
+    let text = &slower.text;
+    assert!(text.contains("would change the rate by −35"), "{text}");
+    assert!(
+        text.contains("the parts multiply (0.65 × 0.50 = 0.32)"),
+        "{text}"
+    );
+    let end = "Nothing that was measured explains the rest.";
+    assert!(text.ends_with(end), "{text}");
+}
+
+#[test]
+fn a_rest_within_the_noise_is_not_established() {
+    let all = parts_of(0.65, 1.0 / 0.65, &[]);
+    assert!(!all.rate_parts.as_ref().unwrap().is_rest_established);
+    assert!(
+        all.text.contains("No other part is established"),
+        "{}",
+        all.text
+    );
+}
+
+#[test]
+fn other_observations_may_explain_the_rest() {
+    let connections = [(Metric::ConnectionsPerRequest, 1.0, 0.001)];
+    let text = parts_of(0.32, 1.54, &connections).text;
+    let end = "How much of the rest the other observations explain is not known.";
+    assert!(text.ends_with(end), "{text}");
+    // The CPU time per request is the same, so all of the difference is the rest.
+    let all = parts_of(0.32, 1.0, &connections);
+    let parts = all.rate_parts.as_ref().unwrap();
+    assert_eq!(
+        (&parts.explained, parts.unexplained.ratio),
+        (&None, Some(parts.rate))
+    );
+    assert!(
+        all.text.contains("these observations explain is not known"),
+        "{}",
+        all.text
+    );
+    let nothing = parts_of(0.32, 1.0, &[]).text;
+    let end = "Nothing that was measured explains any of the change in the rate (−67.9%).";
+    assert!(nothing.ends_with(end), "{nothing}");
+}
+
+#[test]
+fn cpu_that_points_the_other_way_leaves_a_larger_rest() {
+    let text = parts_of(0.5, 0.5, &[]).text;
+    assert!(
+        text.contains("the parts multiply (2.0 × 0.25 = 0.50)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_service_whose_cpu_changed_is_named() {
+    let metrics = [
+        (Metric::RatePerS, 600.0, 1_000.0),
+        (Metric::ServerCpuUsPerRequest, 900.0, 600.0),
+    ];
+    let watched = |variant: usize, result: &mut TrialResult| {
+        let all_us = result.values[&Metric::ServerCpuUsPerRequest];
+        let proxy_us = 100.0;
+        for (service, us) in [("proxy", proxy_us), ("app", all_us - proxy_us)] {
+            let used = ServiceUse {
+                cpu_us_per_request: Some(around(us, result.block, variant as u32)),
+                ..ServiceUse::default()
+            };
+            result.telemetry.services.insert(service.to_owned(), used);
+        }
+    };
+    let why = told_of(&RATE, &metrics, &watched, &[]).remove(0);
+    let services = why.moved.iter().filter_map(|it| it.service.as_deref());
+    assert_eq!(services.collect::<Vec<_>>(), ["app"]);
+    let app = why.moved.iter().find(|it| it.service.is_some()).unwrap();
+    assert_eq!(app.part, MovementRole::With);
+    let begin = "CPU per request of service app: +6";
+    assert!(app.text.starts_with(begin), "{}", app.text);
+}
+
+#[test]
+fn a_quota_that_stops_a_service_is_the_limit() {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let watched = |variant: usize, result: &mut TrialResult| {
+        let throttling = Throttling {
+            quota_cores: 0.5,
+            periods: 50,
+            throttled_periods: if variant == TCP { 40 } else { 0 },
+            throttled_s: 1.0,
+        };
+        let used = ServiceUse {
+            throttling: Some(throttling),
+            ..ServiceUse::default()
+        };
+        result.telemetry.services.insert("web".to_owned(), used);
+    };
+    let why = told_of(&RATE, &metrics, &watched, &[]).remove(0);
+    assert_eq!(
+        why.limits[0].text,
+        "tcp: service web was stopped in 240 of 300 periods of its CPU quota (0.50 cores)."
+    );
+    assert_eq!(why.limits[1].kind, BottleneckKind::Unknown);
 }
 
 #[test]
@@ -213,7 +336,7 @@ fn noise_is_called_noise_in_one_line() {
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    let all = of(&design, &evaluation, &[], &[]);
+    let all = of(&design, &evaluation, &[], &[], &Default::default());
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
     assert_eq!(
@@ -234,10 +357,14 @@ fn a_certain_change_within_the_margin_is_equivalent() {
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    let all = of(&design, &evaluation, &[], &[]);
+    let all = of(&design, &evaluation, &[], &[], &Default::default());
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
-    assert_eq!(all[0].text, "No other measured metric changed.");
+    assert_eq!(
+        all[0].text,
+        "No other measured metric changed. Nothing that was measured explains any of the change in \
+         the rate (−49.8%)."
+    );
 }
 
 #[test]
@@ -287,7 +414,7 @@ fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
         }
         let evaluation = evaluate(&design, &trials, &[]).unwrap();
         assert_eq!(evaluation.comparisons[0].verdict, Verdict::Undecided);
-        of(&design, &evaluation, &[], &[])
+        of(&design, &evaluation, &[], &[], &Default::default())
     };
     assert_eq!(of_cpu(10.0), []);
     let all = of_cpu(14.0);

@@ -172,6 +172,7 @@ impl Sampler {
         let counted: Vec<&Process> = counted.collect();
         sample.io = io_counters(&counted);
         memory.cpu(counted.into_iter(), followed, &mut sample);
+        sample.throttling = memory.throttling(&members);
         (sample.voluntary_switches, sample.involuntary_switches) = memory.switches();
         sample.processes = members.len() as u64;
         sample.threads = members.iter().map(|process| process.threads).sum();

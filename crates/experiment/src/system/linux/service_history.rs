@@ -7,6 +7,9 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use prony_load::{CpuQuotas, QuotaCounters};
+use prony_record::Throttling;
+
 use super::follow::FollowedProcesses;
 use super::proc_dir;
 use crate::system::proc_files;
@@ -30,6 +33,8 @@ pub(super) struct ServiceHistory {
     cpu_s: f64,
     memory: (u64, MemoryKind),
     next_memory: Option<Instant>,
+    /// Quotas of the service, and their counters at the first sample.
+    quotas: Option<(CpuQuotas, QuotaCounters)>,
     text: Vec<u8>,
     path: String,
 }
@@ -44,6 +49,18 @@ struct ThreadCounters {
 }
 
 impl ServiceHistory {
+    /// Returns how often the quotas of the service's first process have stopped it since the first
+    /// call.
+    pub(super) fn throttling(&mut self, members: &[&Process]) -> Option<Throttling> {
+        let first = members.first()?;
+        let (quotas, before) = self.quotas.get_or_insert_with(|| {
+            let quotas = CpuQuotas::of_process(&first.pid.to_string());
+            let counters = quotas.counters();
+            (quotas, counters)
+        });
+        quotas.counters().since(before)
+    }
+
     /// Reads the counters of every thread from two small files in the thread's folder in /proc.
     pub(super) fn read_threads(&mut self, members: &[&Process]) {
         let mut before = std::mem::take(&mut self.threads);

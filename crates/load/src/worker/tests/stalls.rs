@@ -37,7 +37,7 @@ fn a_stopped_generator_is_reported_and_the_server_is_not_blamed() {
             .find(|it| it.id == FindingId::GeneratorStalled);
         let finding = stalled.unwrap();
         assert_eq!(finding.severity, Severity::Error);
-        let expected = "The generator stalled for 2.0 s, 3.0 s into the measured part: ";
+        let expected = "The generator stalled for 2.0 s, 3.0 s into the measured part. ";
         assert!(
             finding.text.starts_with(expected),
             "{words} {}",

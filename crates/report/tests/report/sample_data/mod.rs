@@ -276,6 +276,7 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
         .into_iter()
         .map(|m| MovedMetric {
             metric: m.metric,
+            service: None,
             part: part(m.metric, m.is_more()),
             value: m.means.0,
             against_value: m.means.1,
@@ -314,6 +315,7 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
         name: name.clone(),
         against_name: against.clone(),
         metrics: vec![comparison.metric],
+        rate_parts: None,
         text,
         limits: vec![
             limit(

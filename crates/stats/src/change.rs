@@ -192,8 +192,10 @@ impl Change {
             },
             ChangeForm::Factor => digits_after_point(self.mid, 2).min(2),
             ChangeForm::Count => match width {
+                // Values have three significant digits, so the change never has more.
                 Some(width) if width > 0.0 => digits_after_point(width, 1)
                     .max(digits_after_point(self.mid, 2))
+                    .min(digits_after_point(self.mid.abs().max(width), 3))
                     .min(4),
                 _ => digits_after_point(self.mid, 3).min(4),
             },
@@ -265,6 +267,15 @@ mod tests {
                 ratio(12_646.1, Some((9_000.0, 15_000.0))),
                 "12,646 ×",
                 "9,000 to 15,000 ×",
+            ),
+            (
+                difference(
+                    Metric::ConnectionsPerRequest,
+                    -1.0003,
+                    Some((-1.0005, -1.0001)),
+                ),
+                "−1.00",
+                "1.00 to 1.00",
             ),
             (
                 difference(Metric::FailedShare, 0.003, Some((0.001, 0.005))),

@@ -13,7 +13,10 @@ const CELL_PADDING: usize = 16;
 
 /// Renders a table, with a hint that it scrolls if the window is too narrow.
 pub(super) fn table(table: &Table) -> String {
+    let names = table.rows.iter().filter_map(|row| row.first());
+    let has_phrases = names.into_iter().any(|name| name.main().contains(' '));
     let class = match table.kind {
+        TableKind::Figures if has_phrases => "metrics phrases",
         TableKind::Figures => "metrics",
         TableKind::Results => "results",
         TableKind::Lookup => "environment lookup",
@@ -54,16 +57,19 @@ fn width(table: &Table) -> usize {
     let column = |i: usize| {
         let cells = table.rows.iter().filter_map(|row| row.get(i));
         let lines = cells.flat_map(|cell| &cell.lines);
-        let characters = |text: &str| match table.columns[i].1 {
-            // Numbers don't wrap, but texts do.
-            Align::Right => text.chars().count(),
-            Align::Left => text
+        let characters = |text: &str, emphasis: Emphasis| match (table.columns[i].1, emphasis) {
+            // Numbers don't wrap, but texts and intervals below numbers do.
+            (Align::Right, Emphasis::Plain | Emphasis::Strong | Emphasis::Figure) => {
+                text.chars().count()
+            }
+            (Align::Left, _) | (_, Emphasis::Muted) => text
                 .split(' ')
                 .map(|word| word.chars().count())
                 .max()
                 .unwrap_or(0),
         };
-        let longest = lines.map(|(text, _)| characters(text)).max().unwrap_or(0);
+        let lengths = lines.map(|(text, emphasis)| characters(text, *emphasis));
+        let longest = lengths.max().unwrap_or(0);
         longest * CHARACTER_WIDTH + CELL_PADDING
     };
     (0..table.columns.len()).map(column).sum()

@@ -220,7 +220,7 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
             (false, 1) => "With caution: there is a warning".to_owned(),
             (false, n) => format!("With caution: there are {n} warnings"),
         };
-        return (Tone::Care, sentence(&what, &warnings) + &doubts(verdict));
+        return (Tone::Care, sentence(&what, &warnings) + &doubt(verdict));
     }
     (
         Tone::Good,
@@ -228,22 +228,15 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     )
 }
 
-/// The reasons why established differences might not apply elsewhere, each as a sentence.
-fn doubts(verdict: &VerdictDocument) -> String {
-    let mut doubts: Vec<&str> = Vec::new();
-    for doubt in verdict
+/// The reason why an established difference might not apply elsewhere, as a sentence. The doubts
+/// about several comparisons differ only in their figures, so the first one is representative.
+fn doubt(verdict: &VerdictDocument) -> String {
+    let mut doubts = verdict
         .comparisons
         .iter()
-        .filter_map(|one| one.doubt.as_deref())
-    {
-        if !doubts.contains(&doubt) {
-            doubts.push(doubt);
-        }
-    }
-    let sentences = doubts
-        .iter()
-        .map(|doubt| format!(" {}.", capitalized(doubt)));
-    sentences.collect()
+        .filter_map(|one| one.doubt.as_deref());
+    let first = doubts.next();
+    first.map_or(String::new(), |doubt| format!(" {}.", capitalized(doubt)))
 }
 
 fn sentence(what: &str, ids: &[&str]) -> String {

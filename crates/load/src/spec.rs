@@ -70,6 +70,8 @@ pub(crate) struct TransportOptions {
     pub(crate) keepalive: bool,
     /// True if connections are opened before the load begins, where possible.
     pub(crate) preconnect: bool,
+    /// True if closed loops may gather responses before they handle them.
+    pub(crate) coalesces: bool,
     pub(crate) connect_timeout: Nanos,
     /// Size of each socket's buffers in bytes; `None` for the system's default.
     pub(crate) buffers: Option<u32>,
@@ -265,6 +267,7 @@ impl LoadSettings {
                 protocols,
                 keepalive: !settings.no_keepalive,
                 preconnect: false,
+                coalesces: !settings.no_coalescing,
                 connect_timeout: Nanos::from(settings.connect_timeout()),
                 buffers: buffers(settings)?,
             },

@@ -149,7 +149,7 @@ fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
 fn bench_quic(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let settings = QuicSettings {
         rows: &options.quic,
-        has_peer: options.peers.contains(&Tool::Oha),
+        peers: &options.peers,
         rotations: options.rotations,
         seconds: options.seconds,
         seed: options.seed,

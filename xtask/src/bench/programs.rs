@@ -12,6 +12,9 @@ use crate::test::packages::{self, HEY_SOURCE, Need};
 /// The last version of fortio that `go install` accepts.
 const FORTIO: &str = "fortio.org/fortio@v1.66.5";
 
+/// Version of shb. It needs Rust 1.91.
+pub(super) const SHB: &str = "0.6.0";
+
 const VEGETA: &str = "github.com/tsenart/vegeta/v12@v12.13.0";
 const K6: &str = "go.k6.io/k6@v1.8.1";
 
@@ -62,7 +65,7 @@ pub(super) fn nginx() -> Result<PathBuf, String> {
     nginx.ok_or_else(|| "nginx is not installed, and all rows need it".to_string())
 }
 
-fn find(tool: Tool, folder: &Path) -> Option<PathBuf> {
+pub(super) fn find(tool: Tool, folder: &Path) -> Option<PathBuf> {
     let own = folder.join("bin").join(tool.name());
     if own.is_file() {
         return Some(own);
@@ -82,10 +85,16 @@ fn install_packages(peers: &[Tool]) {
 }
 
 /// Builds a tool that isn't available as a package, in the benchmark's folder.
-fn install_from_source(tool: Tool, folder: &Path) {
+pub(super) fn install_from_source(tool: Tool, folder: &Path) {
     let mut command = match tool {
         Tool::Oha => {
             let mut command = cargo(&["install", "--locked", "oha", "--root"]);
+            command.arg(folder);
+            command.env("CARGO_TARGET_DIR", folder.join("build"));
+            command
+        }
+        Tool::Shb => {
+            let mut command = cargo(&["install", "--locked", "shb", "--version", SHB, "--root"]);
             command.arg(folder);
             command.env("CARGO_TARGET_DIR", folder.join("build"));
             command
@@ -162,6 +171,7 @@ pub(super) fn versions(programs: &Programs) -> String {
 fn version_of_source(tool: Tool) -> &'static str {
     let source = match tool {
         Tool::Vegeta => VEGETA,
+        Tool::Shb => return SHB,
         _ => HEY_SOURCE,
     };
     source.rsplit('v').next().unwrap_or_default()

@@ -160,6 +160,9 @@ fn judge(outcome: &Outcome) -> Vec<TargetResult> {
     if targets.ahead {
         results.push(ahead(outcome));
     }
+    if let Some(target) = targets.rate {
+        results.push(as_fast(outcome, target));
+    }
     let prony = |of: fn(&Run) -> Option<f64>| figure(rotations, Tool::Prony, of);
     let limits = [
         (
@@ -193,21 +196,40 @@ fn judge(outcome: &Outcome) -> Vec<TargetResult> {
 
 /// Compares prony's cost with the cheapest peer's.
 fn ahead(outcome: &Outcome) -> TargetResult {
-    let to_peer = |peer: &Tool| {
-        let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;
-        Some((*peer, spread))
-    };
-    let nearest = PEERS
-        .iter()
-        .filter_map(to_peer)
-        .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+    let mut peers = to_peers(outcome, Measure::Cost);
+    let nearest = peers.pop();
     TargetResult {
         target: "below every peer's cost".to_string(),
-        measured: match &nearest {
-            Some((peer, nearest)) => format!("{} × {}", ratios(nearest), peer.name()),
-            None => UNMEASURED.to_owned(),
-        },
+        measured: against(nearest.as_ref()),
         met: nearest.is_some_and(|(_, nearest)| nearest.median < 1.0),
+    }
+}
+
+/// Compares prony's rate with the fastest peer's.
+fn as_fast(outcome: &Outcome, target: f64) -> TargetResult {
+    let peers = to_peers(outcome, Measure::Rate);
+    TargetResult {
+        target: format!("rate ≥ {target:.2} × every peer's"),
+        measured: against(peers.first()),
+        met: peers.first().is_some_and(|(_, it)| it.median >= target),
+    }
+}
+
+/// Ratios of prony to each peer, from the smallest to the largest.
+fn to_peers(outcome: &Outcome, measure: Measure) -> Vec<(Tool, Spread)> {
+    let to_peer = |peer: &Tool| {
+        let spread = ratio(&outcome.rotations, measure, Tool::Prony, *peer)?;
+        Some((*peer, spread))
+    };
+    let mut peers: Vec<(Tool, Spread)> = PEERS.iter().filter_map(to_peer).collect();
+    peers.sort_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+    peers
+}
+
+fn against(peer: Option<&(Tool, Spread)>) -> String {
+    match peer {
+        Some((peer, spread)) => format!("{} × {}", ratios(spread), peer.name()),
+        None => UNMEASURED.to_owned(),
     }
 }
 
@@ -277,6 +299,10 @@ mod tests {
         let results = judge(&behind);
         assert!(results[0].met && !results[1].met);
         assert_eq!(results[1].measured, "1.01 × ab");
+        // The runs' rates are inverse to their costs.
+        assert_eq!(results[2].measured, "0.99 × ab");
+        assert_eq!(results[2].target, "rate ≥ 0.97 × every peer's");
+        assert!(results[2].met);
         let dear = outcome("ka-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
         assert_eq!(judge(&dear)[0].target, "cost ≤ 1.08 × floor");
         assert!(!all_met(&[dear]));
@@ -286,7 +312,7 @@ mod tests {
     fn memory_and_lateness_have_limits_of_their_own() {
         let many = outcome("many-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
         let measured: Vec<String> = judge(&many).into_iter().map(|j| j.measured).collect();
-        assert_eq!(measured, ["1.09", "8 (8–8) MiB"]);
+        assert_eq!(measured, ["1.09", "not measured", "8 (8–8) MiB"]);
         let open = outcome("open-1k", &[&[(Tool::H2load, 10.0), (Tool::Prony, 9.0)]]);
         assert_eq!(judge(&open)[1].target, "p99 lateness ≤ 200 µs");
     }

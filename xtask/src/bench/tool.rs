@@ -16,6 +16,7 @@ pub(super) enum Tool {
     Vegeta,
     K6,
     Zrk,
+    Shb,
 }
 
 /// Every peer, in the order of the tables' columns.
@@ -31,6 +32,7 @@ pub(super) const PEERS: &[Tool] = &[
     Tool::Vegeta,
     Tool::K6,
     Tool::Zrk,
+    Tool::Shb,
 ];
 
 impl Tool {
@@ -50,6 +52,7 @@ impl Tool {
             Tool::Vegeta => "vegeta",
             Tool::K6 => "k6",
             Tool::Zrk => "zrk",
+            Tool::Shb => "shb",
         }
     }
 }

@@ -26,7 +26,7 @@ impl Tool {
     /// Returns the arguments that print the version, or `None` if the tool can't print it.
     pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
         Some(match self {
-            Tool::Floor | Tool::Hey | Tool::Vegeta => return None,
+            Tool::Floor | Tool::Hey | Tool::Vegeta | Tool::Shb => return None,
             Tool::Prony | Tool::H2load | Tool::Oha | Tool::Siege | Tool::Zrk => &["--version"],
             Tool::Wrk | Tool::Wrk2 => &["-v"],
             Tool::Ab => &["-V"],
@@ -50,6 +50,7 @@ impl Tool {
             | Tool::Vegeta
             | Tool::K6
             | Tool::Zrk
+            | Tool::Shb
                 if has_values =>
             {
                 Some("can't vary its requests")
@@ -63,7 +64,9 @@ impl Tool {
             Tool::Hey if row.http != Http::One && row.security == Security::Clear => {
                 Some("supports HTTP/2 over TLS only")
             }
-            Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("doesn't support a fixed rate"),
+            Tool::Wrk | Tool::Ab | Tool::Siege | Tool::Shb if paced => {
+                Some("doesn't support a fixed rate")
+            }
             Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk if !paced => {
                 Some("measured only at a fixed rate")
             }
@@ -131,6 +134,7 @@ impl Tool {
                 )
             }
             Tool::Oha => oha(row, run, rate),
+            Tool::Shb => shb(row, run),
             Tool::Hey => {
                 let pace = each.map(|e| format!("-q {e}")).unwrap_or_default();
                 let close = if_closes("-disable-keepalive");
@@ -225,6 +229,20 @@ fn oha(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     }
     if row.security != Security::Clear {
         line.push_str(" --insecure");
+    }
+    line.push(' ');
+    line.push_str(run.url);
+    line
+}
+
+fn shb(row: &Row, run: &RunParameters) -> String {
+    let (connections, seconds) = (row.connections, run.seconds);
+    let mut line = format!("-t 1 -c {connections} -z {seconds}s");
+    if let Http::Two { streams } = row.http {
+        line.push_str(&format!(" --http2 -p {streams}"));
+    }
+    if row.shape == ConnectionUse::Close {
+        line.push_str(" --disable-keepalive");
     }
     line.push(' ');
     line.push_str(run.url);
@@ -334,6 +352,7 @@ mod tests {
             (Tool::Prony, "--http 2 --streams 32 --insecure"),
             (Tool::Oha, "-c 16 -z 6s --http2 -p 32 --insecure"),
             (Tool::Fortio, "-c 16 -t 6s -h2 -k"),
+            (Tool::Shb, "-t 1 -c 16 -z 6s --http2 -p 32"),
         ] {
             let line = line(tool, "h2-tls-16x32");
             assert!(line.contains(part), "{line}");

@@ -358,6 +358,12 @@ struct LoadFlags {
     #[arg(long, help_heading = "TLS")]
     early_data: bool,
 
+    /// Handle each response as soon as it arrives. By default, closed loops with 16 or more requests
+    /// in flight gather responses for up to 5% of the response time, so that the server is woken
+    /// less often
+    #[arg(long, help_heading = "Connection")]
+    no_coalescing: bool,
+
     /// Allow a target outside the loopback, private and link-local ranges
     #[arg(
         long,
@@ -430,6 +436,7 @@ impl From<LoadFlags> for LoadSettings {
             ciphers: flags.ciphers,
             no_resumption: flags.no_resumption,
             early_data: flags.early_data,
+            no_coalescing: flags.no_coalescing,
             public: flags.public,
         }
     }

@@ -208,6 +208,10 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub early_data: bool,
 
+    /// Each response is handled as soon as it arrives; see `--no-coalescing`.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub no_coalescing: bool,
+
     /// Targets outside the loopback, private and link-local ranges are allowed.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub public: bool,
@@ -313,6 +317,7 @@ impl LoadSettings {
         "ciphers",
         "no_resumption",
         "early_data",
+        "no_coalescing",
         "public",
     ];
 

@@ -87,6 +87,7 @@ const GOOD: &[&str] = &[
     "--ciphers a,b",
     "--no-resumption",
     "--early-data",
+    "--no-coalescing",
     "--public",
     "-r 5 --arrivals poisson",
 ];

@@ -224,10 +224,6 @@ pub(crate) trait Sockets<'run> {
     /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
     const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
 
-    /// True if coalesced waits also save time for HTTP/1 responses, because a wake-up costs more
-    /// than handling a response.
-    const COALESCES_HTTP1: bool = false;
-
     /// Reads the clock. Returns the time since the load began.
     fn now(&self) -> Nanos;
 

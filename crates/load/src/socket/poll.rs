@@ -16,7 +16,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::poller::{Interest, ReadyEvent, SocketPoller};
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
+    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch, local,
+    system,
 };
 
 /// Size of the receive buffer. It is large enough for a single read to return a body of 100 KiB.
@@ -381,6 +382,16 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
             return Ok(());
         }
         self.poller.wait(until.since(self.now()).into())
+    }
+
+    /// First sleeps without watching the sockets. Bytes that arrive during this sleep cause no
+    /// wake-up, which saves work on both sides.
+    fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
+        if self.ready.is_empty() && !self.poller.has_events() {
+            let time = until.since(self.now()).min(batch.max_wait);
+            system::sleep_precisely(time.into());
+        }
+        self.wait(until)
     }
 
     fn next(&mut self) -> Option<Completion> {

@@ -73,9 +73,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sink.negotiated = Some(session.negotiated());
             }
         }
-        if S::COALESCES_HTTP1 {
-            self.note_latency(slot, now);
-        }
+        self.note_latency(slot, now);
         let is_over = self.end_or_redirect(slot, outcome, now);
         if reusable && sent_all && self.spec.transport.keepalive {
             if is_over {
@@ -117,7 +115,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn note_latency(&mut self, slot: u32, now: Nanos) {
         let pending = self.dispatcher.slot(slot).pending();
         let sent = pending.and_then(|pending| pending.sent);
-        self.dispatcher.note_latency(now.since(sent.unwrap_or(now)));
+        self.coalescing.note_latency(now.since(sent.unwrap_or(now)));
     }
 
     fn is_retried(&self, slot: u32) -> bool {

@@ -18,6 +18,7 @@
 //! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in separate files.
 
 mod body_waits;
+mod coalescing;
 mod completions;
 mod connect;
 mod connections;
@@ -53,6 +54,7 @@ use std::io;
 
 use prony_record::Nanos;
 
+use self::coalescing::Coalescing;
 use self::connections::Connections;
 use self::cookies::UserCookies;
 use self::dispatcher::{ConnectionView, Dispatcher};
@@ -103,6 +105,7 @@ pub(crate) struct Worker<'run, S> {
     connections: Connections,
     dispatcher: Dispatcher,
     timers: Timers,
+    coalescing: Coalescing,
     sink: Sink,
     /// The script that controls the virtual users, if there is one.
     script: Option<Box<ScriptRunner<'run>>>,
@@ -161,6 +164,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             targets: Targets::new(spec, dispatcher.primary_count),
             connections: Connections::new(connections, HttpFactory::new(spec.transport.protocols)),
             timers: Timers::new(slots, connections as usize),
+            coalescing: Coalescing::new(spec),
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
             renderer: Renderer::new(spec, shard).map(Box::new),
@@ -331,7 +335,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
-        match self.dispatcher.wait_batch(S::COALESCE_TIME_MAX) {
+        let in_flight = self.dispatcher.pending_count;
+        match self.coalescing.batch(in_flight, S::COALESCE_TIME_MAX) {
             Some(batch) => self.sockets.wait_coalesced(until, batch),
             None => self.sockets.wait(until),
         }

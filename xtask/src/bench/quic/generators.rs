@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use super::super::programs;
+use super::super::tool::Tool;
 use crate::cargo::cargo;
 
 /// A generator in the HTTP/3 rows.
@@ -13,6 +15,7 @@ pub(super) enum Generator {
     /// prony over HTTP/2 and TLS.
     PronyHttp2,
     Oha,
+    Shb,
 }
 
 /// Parameters of a run.
@@ -33,6 +36,7 @@ impl Generator {
             Generator::Prony => "prony",
             Generator::PronyHttp2 => "prony h2",
             Generator::Oha => "oha",
+            Generator::Shb => "shb",
         }
     }
 
@@ -65,6 +69,9 @@ impl Generator {
                 "--no-tui --output-format json --worker-threads 1 -c {connections} -p {streams} \
                  -z {seconds}s --http-version 3 --insecure {url}"
             ),
+            Generator::Shb => {
+                format!("--json -t 1 -c {connections} -p {streams} -z {seconds}s --http3 {url}")
+            }
         };
         line.split_whitespace().map(str::to_owned).collect()
     }
@@ -80,8 +87,21 @@ impl Generator {
                 let statuses = json.get("statusCodeDistribution")?.as_object()?;
                 statuses.get("200")?.as_u64()
             }
+            Generator::Shb => json()?.pointer("/statusCodes/200")?.as_u64(),
         }
     }
+}
+
+/// Returns the path of shb, which is first installed if it is missing and `install` is true.
+pub(super) fn shb(folder: &Path, install: bool) -> Option<PathBuf> {
+    if install && programs::find(Tool::Shb, folder).is_none() {
+        programs::install_from_source(Tool::Shb, folder);
+    }
+    let found = programs::find(Tool::Shb, folder);
+    if found.is_none() {
+        println!("shb is not installed; its columns are omitted");
+    }
+    found
 }
 
 /// Returns the path of an oha with HTTP/3 in the benchmark's own folder. Builds oha first if it is
@@ -136,6 +156,7 @@ mod tests {
             (Generator::Prony, "-c 16 --streams 32 -d 6s --http 3"),
             (Generator::PronyHttp2, "-c 16 --streams 32 -d 6s --http 2"),
             (Generator::Oha, "-c 16 -p 32 -z 6s --http-version 3"),
+            (Generator::Shb, "-t 1 -c 16 -p 32 -z 6s --http3"),
         ] {
             let line = generator.arguments(&run).join(" ");
             assert!(line.contains(part), "{line}");
@@ -150,5 +171,7 @@ mod tests {
         let summary = r#"{"statusCodeDistribution": {"200": 7, "500": 1}}"#;
         assert_eq!(Generator::Oha.requests(summary), Some(7));
         assert_eq!(Generator::Oha.requests("{}"), None);
+        let report = r#"{"requests": {"ok": 8}, "statusCodes": {"200": 7, "500": 1}}"#;
+        assert_eq!(Generator::Shb.requests(report), Some(7));
     }
 }

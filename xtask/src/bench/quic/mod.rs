@@ -16,6 +16,7 @@ use super::process::{self, End};
 use super::programs;
 use super::ratios::{RandomNumbers, Spread, shuffle};
 use super::server::BenchFolder;
+use super::tool::Tool;
 use generators::Generator;
 use servers::{RunningServer, ServerKind};
 
@@ -27,32 +28,46 @@ const OVERTIME_MAX: Duration = Duration::from_secs(60);
 const TARGET_OF_H2: f64 = 1.5;
 const TARGET_OF_OHA: f64 = 0.5;
 
-/// A row of the table, with its number of streams per connection and the body that is requested.
+/// A row of the table, with its numbers of connections and streams and the body that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QuicRow {
     /// Name of the row on the command line.
     pub(super) id: &'static str,
     /// Name of the row in lists and tables.
     pub(super) title: &'static str,
+    connections: u32,
     streams: u32,
     /// Length of a response body.
     bytes: usize,
 }
-
-/// Number of connections in each row.
-const CONNECTIONS: u32 = 16;
 
 /// Every row, in the table's order.
 pub(super) const ROWS: &[QuicRow] = &[
     QuicRow {
         id: "h3-16x32",
         title: "HTTP/3, 16 × 32, 13 bytes",
+        connections: 16,
         streams: 32,
+        bytes: 13,
+    },
+    QuicRow {
+        id: "h3-16x128",
+        title: "HTTP/3, 16 × 128, 13 bytes",
+        connections: 16,
+        streams: 128,
+        bytes: 13,
+    },
+    QuicRow {
+        id: "h3-1x100",
+        title: "HTTP/3, 1 × 100, 13 bytes",
+        connections: 1,
+        streams: 100,
         bytes: 13,
     },
     QuicRow {
         id: "h3-16x8-100k",
         title: "HTTP/3, 16 × 8, 100 KB",
+        connections: 16,
         streams: 8,
         bytes: 100_000,
     },
@@ -61,8 +76,8 @@ pub(super) const ROWS: &[QuicRow] = &[
 /// Rows to measure, number and duration of the runs, and cores to use.
 pub(super) struct QuicSettings<'a> {
     pub(super) rows: &'a [QuicRow],
-    /// True to compare with oha.
-    pub(super) has_peer: bool,
+    /// Tools to compare with. Only oha and shb support HTTP/3.
+    pub(super) peers: &'a [Tool],
     pub(super) rotations: usize,
     pub(super) seconds: u32,
     pub(super) seed: u64,
@@ -74,14 +89,21 @@ pub(super) struct QuicSettings<'a> {
     pub(super) install: bool,
 }
 
-/// Cost per request of each generator in one rotation, in microseconds.
-type Costs = BTreeMap<Generator, f64>;
+/// Cost and rate of a run.
+#[derive(Debug, Clone, Copy)]
+struct QuicRun {
+    cost_us: f64,
+    rate_per_s: f64,
+}
+
+/// Run of each generator in one rotation. Failed runs are omitted.
+type QuicRotation = BTreeMap<Generator, QuicRun>;
 
 /// Results of a row on a server.
 struct QuicOutcome {
     row: QuicRow,
     server: ServerKind,
-    rotations: Vec<Costs>,
+    rotations: Vec<QuicRotation>,
 }
 
 /// Results of all rows.
@@ -97,18 +119,22 @@ pub(super) fn measure(settings: &QuicSettings, own: &Path) -> Result<QuicOutcome
         Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
         None => programs::build("prony")?,
     };
-    let peer = match settings.has_peer {
-        true => generators::oha(own, settings.install),
+    let peer = |tool, find: fn(&Path, bool) -> Option<PathBuf>| match settings.peers.contains(&tool)
+    {
+        true => find(own, settings.install),
         false => None,
     };
-    let versions = versions(&prony, peer.as_deref());
+    let oha = peer(Tool::Oha, generators::oha);
+    let shb = peer(Tool::Shb, generators::shb);
+    let versions = versions(&prony, oha.as_deref(), shb.is_some());
     println!("{versions}");
     let mut generators = BTreeMap::from([
         (Generator::Floor, programs::build("prony-quic-floor")?),
         (Generator::Prony, prony.clone()),
         (Generator::PronyHttp2, prony.clone()),
     ]);
-    generators.extend(peer.map(|path| (Generator::Oha, path)));
+    generators.extend(oha.map(|path| (Generator::Oha, path)));
+    generators.extend(shb.map(|path| (Generator::Shb, path)));
     let folder = BenchFolder::new(own).map_err(here)?;
     let mut numbers = RandomNumbers(settings.seed);
     let mut outcomes = Vec::new();
@@ -128,16 +154,19 @@ pub(super) fn measure(settings: &QuicSettings, own: &Path) -> Result<QuicOutcome
     Ok(QuicOutcomes { versions, outcomes })
 }
 
-fn versions(prony: &Path, peer: Option<&Path>) -> String {
+fn versions(prony: &Path, oha: Option<&Path>, has_shb: bool) -> String {
     let mut parts = Vec::new();
     for (name, path, argument) in [
         ("prony", Some(prony), "--version"),
-        ("oha", peer, "--version"),
+        ("oha", oha, "--version"),
         ("Caddy", Some(Path::new("caddy")), "version"),
     ] {
         if let Some(path) = path {
             parts.push(format!("{name} {}", programs::version(path, &[argument])));
         }
+    }
+    if has_shb {
+        parts.push(format!("shb {}", programs::SHB));
     }
     parts.join(", ")
 }
@@ -167,12 +196,12 @@ impl QuicRowContext<'_> {
         let mut rotations = Vec::new();
         for number in 1..=self.settings.rotations {
             shuffle(&mut order, numbers);
-            let mut costs = Costs::new();
+            let mut rotation = QuicRotation::new();
             for &generator in &order {
-                let text = match self.cost(generator, &server) {
-                    Ok(cost) => {
-                        costs.insert(generator, cost);
-                        format!("{cost:.2} us")
+                let text = match self.run_generator(generator, &server) {
+                    Ok(run) => {
+                        rotation.insert(generator, run);
+                        format!("{:.2} us {:.0}/s", run.cost_us, run.rate_per_s)
                     }
                     Err(problem) => problem,
                 };
@@ -184,7 +213,7 @@ impl QuicRowContext<'_> {
                     generator.name()
                 );
             }
-            rotations.push(costs);
+            rotations.push(rotation);
         }
         Ok(Some(QuicOutcome {
             row: self.row,
@@ -193,8 +222,12 @@ impl QuicRowContext<'_> {
         }))
     }
 
-    /// CPU time per complete request of one run, in microseconds.
-    fn cost(&self, generator: Generator, server: &RunningServer) -> Result<f64, String> {
+    /// Runs a generator, and counts its complete requests.
+    fn run_generator(
+        &self,
+        generator: Generator,
+        server: &RunningServer,
+    ) -> Result<QuicRun, String> {
         let text = |e: std::io::Error| e.to_string();
         let program = self.generators.get(&generator).ok_or("not installed")?;
         let output = self.folder.join("generator.out");
@@ -202,7 +235,7 @@ impl QuicRowContext<'_> {
         let run = generators::GeneratorRun {
             port: server.port,
             path: server.path(self.row.bytes),
-            connections: CONNECTIONS,
+            connections: self.row.connections,
             streams: self.row.streams,
             seconds: self.settings.seconds,
             record: &record,
@@ -220,11 +253,14 @@ impl QuicRowContext<'_> {
         }
         let file = match generator {
             Generator::Prony | Generator::PronyHttp2 => &record,
-            Generator::Floor | Generator::Oha => &output,
+            Generator::Floor | Generator::Oha | Generator::Shb => &output,
         };
         let written = std::fs::read_to_string(file).map_err(text)?;
         match generator.requests(&written) {
-            Some(requests) if requests > 0 => Ok(usage.cpu.as_secs_f64() * 1e6 / requests as f64),
+            Some(requests) if requests > 0 => Ok(QuicRun {
+                cost_us: usage.cpu.as_secs_f64() * 1e6 / requests as f64,
+                rate_per_s: requests as f64 / usage.wall.as_secs_f64(),
+            }),
             _ => Err("no complete request".to_owned()),
         }
     }
@@ -233,14 +269,20 @@ impl QuicRowContext<'_> {
 impl QuicOutcome {
     /// Returns prony's cost divided by another generator's, over all rotations in which both
     /// succeeded.
-    fn ratio(&self, other: Generator) -> Option<Spread> {
-        let ratio = |costs: &Costs| Some(costs.get(&Generator::Prony)? / costs.get(&other)?);
-        Spread::of(self.rotations.iter().filter_map(ratio))
+    fn cost_ratio(&self, other: Generator) -> Option<Spread> {
+        self.ratio(other, |run| run.cost_us)
+    }
+
+    fn ratio(&self, other: Generator, of: impl Fn(&QuicRun) -> f64) -> Option<Spread> {
+        Spread::of(self.rotations.iter().filter_map(|rotation| {
+            let prony = rotation.get(&Generator::Prony)?;
+            Some(of(prony) / of(rotation.get(&other)?))
+        }))
     }
 
     fn is_met(&self) -> bool {
-        let at_most = |other, target| self.ratio(other).is_none_or(|it| it.median <= target);
-        self.ratio(Generator::PronyHttp2).is_some()
+        let at_most = |other, target| self.cost_ratio(other).is_none_or(|it| it.median <= target);
+        self.cost_ratio(Generator::PronyHttp2).is_some()
             && at_most(Generator::PronyHttp2, TARGET_OF_H2)
             && at_most(Generator::Oha, TARGET_OF_OHA)
     }
@@ -254,20 +296,25 @@ impl QuicOutcomes {
 
     /// Renders versions and results as Markdown.
     pub(super) fn render(&self) -> String {
-        let mut table = "| row | server | prony ÷ floor | prony ÷ oha | prony ÷ its own HTTP/2 | \
-                         targets met |\n|---|---|---|---|---|---|\n"
-            .to_owned();
+        let mut table =
+            "| row | server | prony ÷ floor | prony ÷ oha | prony ÷ shb | rate: prony ÷ \
+                         shb | prony ÷ its own HTTP/2 | targets met |\n\
+                         |---|---|---|---|---|---|---|---|\n"
+                .to_owned();
         for outcome in &self.outcomes {
-            let cell = |other| match outcome.ratio(other) {
+            let text = |ratio| match ratio {
                 None => "–".to_owned(),
                 Some(Spread { median, min, max }) => format!("{median:.2} ({min:.2}–{max:.2})"),
             };
+            let cell = |other| text(outcome.cost_ratio(other));
             table.push_str(&format!(
-                "| {} | {} | {} | {} | {} | {} |\n",
+                "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
                 outcome.row.title,
                 outcome.server.name(),
                 cell(Generator::Floor),
                 cell(Generator::Oha),
+                cell(Generator::Shb),
+                text(outcome.ratio(Generator::Shb, |run| run.rate_per_s)),
                 cell(Generator::PronyHttp2),
                 if outcome.is_met() { "yes" } else { "no" }
             ));
@@ -282,13 +329,20 @@ impl QuicOutcomes {
 mod tests {
     use super::*;
 
+    fn run(cost_us: f64) -> QuicRun {
+        QuicRun {
+            cost_us,
+            rate_per_s: 1e6 / cost_us,
+        }
+    }
+
     fn outcomes(costs: &[(Generator, f64)]) -> QuicOutcomes {
         QuicOutcomes {
             versions: "prony 1".to_owned(),
             outcomes: vec![QuicOutcome {
                 row: ROWS[0],
                 server: ServerKind::Caddy,
-                rotations: vec![costs.iter().copied().collect()],
+                rotations: vec![costs.iter().map(|&(it, cost)| (it, run(cost))).collect()],
             }],
         }
     }
@@ -299,10 +353,14 @@ mod tests {
             (Generator::Prony, 6.0),
             (Generator::PronyHttp2, 5.0),
             (Generator::Oha, 15.0),
+            (Generator::Shb, 12.0),
         ]);
         let text = found.render();
         assert!(
-            text.contains("| – | 0.40 (0.40–0.40) | 1.20 (1.20–1.20) | yes |"),
+            text.contains(
+                "| – | 0.40 (0.40–0.40) | 0.50 (0.50–0.50) | 2.00 (2.00–2.00) | 1.20 (1.20–1.20) \
+                 | yes |"
+            ),
             "{text}"
         );
         assert!(found.all_met());

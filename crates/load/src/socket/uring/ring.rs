@@ -11,8 +11,8 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode};
 use prony_record::Nanos;
 
-use super::WaitBatch;
 use super::operation::{ALARM, Kind, kind_of, quiet};
+use super::{WaitBatch, system};
 
 /// Maximum number of operations that are waiting for submission.
 const SUBMISSIONS: u32 = 256;
@@ -158,8 +158,9 @@ impl Ring {
             // If the alarm fires by the end of the wait, it can end the wait. If it fires too
             // early, the caller waits again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
-            match batch.filter(|_| self.gathers) {
-                Some(batch) => self.wait_coalesced(until, is_armed, batch),
+            match batch {
+                Some(batch) if self.gathers => self.wait_coalesced(until, is_armed, batch),
+                Some(batch) => self.pause_and_collect(until, batch.max_wait),
                 None if is_armed => self.io.submit_and_wait(1),
                 None => self.wait_without_alarm(until),
             }
@@ -203,6 +204,14 @@ impl Ring {
         };
         let most = batch.max_completions.max(1) as usize;
         self.io.submitter().submit_with_args(most, &arguments)
+    }
+
+    /// Replaces a coalesced wait on kernels without a minimum wait time. Completions that arrive
+    /// during the pause cause no wake-up.
+    fn pause_and_collect(&mut self, until: Nanos, pause: Nanos) -> io::Result<usize> {
+        self.submit();
+        system::sleep_precisely(self.left(until).min(pause.into()));
+        self.wait_without_alarm(until)
     }
 
     fn left(&self, until: Nanos) -> Duration {

@@ -387,7 +387,6 @@ impl XdpConnection<'_> {
 impl<'run> Sockets<'run> for XdpSockets<'run> {
     // A packet in the ring has already been received by the kernel, so handling a response costs
     // less than the sleep before it.
-    const COALESCES_HTTP1: bool = true;
 
     fn now(&self) -> Nanos {
         self.clock.load_time(self.clock.stack_now())

@@ -4,7 +4,6 @@
 //! with HTTP/2. When a peer announces that it will close a connection (GOAWAY), the connection's
 //! idle slots move to a *successor connection*, while the requests in flight finish on the old one.
 
-mod coalescing;
 mod eligibility;
 mod slot;
 #[cfg(test)]
@@ -66,10 +65,6 @@ pub(super) struct Dispatcher {
     streams: u32,
     /// Number of primary connections, which each have their own slots. All others are successors.
     pub(super) primary_count: u32,
-    /// True for a closed loop without think times, which always has a request due.
-    is_saturating: bool,
-    /// Moving average of the latency of responses that may be gathered.
-    ewma_latency: Nanos,
 }
 
 impl Dispatcher {
@@ -91,14 +86,12 @@ impl Dispatcher {
             has_no_eligible_slot: false,
             eligible_since: Nanos::ZERO,
             deferred: Vec::new(),
-            is_saturating: matches!(pace, Pace::Closed { .. }) && spec.think.is_none(),
             pace,
             is_settling: false,
             sequence: Sequence::new(spec, shard),
             pending_count: 0,
             streams,
             primary_count,
-            ewma_latency: Nanos::ZERO,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tests request slots and coalesced waits without connections.
+//! Tests request slots without connections.
 
 use super::*;
 use crate::worker::pace::{LoadCourse, pace};
@@ -68,19 +68,4 @@ fn idle_slots_move_to_the_successor() {
     assert_eq!(counts(&dispatcher, successor), [1, 0, 1, 1]);
     assert_eq!(dispatcher.first_waiting(successor), Some(6));
     assert!(dispatcher.is_in_flight_on(4, 1));
-}
-
-#[test]
-fn waits_gather_responses_only_if_many_are_in_flight() {
-    let mut dispatcher = dispatcher("-c 16 --http 2");
-    (0..2_000).for_each(|_| dispatcher.note_latency(Nanos::from_millis(1)));
-    let most = Nanos::from_micros(200);
-    assert_eq!(dispatcher.wait_batch(most), None);
-    (0..16).for_each(|slot| dispatcher.begin(slot, 0, Nanos::ZERO, Nanos::ZERO));
-    let batch = dispatcher.wait_batch(most).unwrap();
-    assert_eq!(batch.max_completions, 16);
-    // The maximum wait is a twentieth of the average latency, which is nearly 1 ms.
-    assert!((49_000..=50_000).contains(&batch.max_wait.0), "{batch:?}");
-    let least = Nanos::from_micros(20);
-    assert_eq!(dispatcher.wait_batch(least).unwrap().max_wait, least);
 }

@@ -13,13 +13,14 @@ const SHORT: [(&str, &str); 9] = [
     ("-u", "user"),
     ("-k", "insecure"),
 ];
-const SWITCHES: [&str; 7] = [
+const SWITCHES: [&str; 8] = [
     "busy_poll",
     "no_keepalive",
     "cookies",
     "insecure",
     "no_resumption",
     "early_data",
+    "no_coalescing",
     "public",
 ];
 const REPEATABLE: [&str; 6] = [

@@ -547,6 +547,10 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
 
     fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
         let until = self.prepare_wait(until);
+        let batch = WaitBatch {
+            max_wait: batch.max_wait.min(Self::COALESCE_TIME_MAX),
+            ..batch
+        };
         self.ring.wait_for(until, Some(batch))
     }
 

@@ -358,9 +358,7 @@ struct LoadFlags {
     #[arg(long, help_heading = "TLS")]
     early_data: bool,
 
-    /// Handle each response as soon as it arrives. By default, closed loops with 16 or more requests
-    /// in flight gather responses for up to 5% of the response time, so that the server is woken
-    /// less often
+    /// Handle each response as it arrives, also in closed loops with many requests in flight
     #[arg(long, help_heading = "Connection")]
     no_coalescing: bool,
 

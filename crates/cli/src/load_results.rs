@@ -48,7 +48,8 @@ pub(crate) fn ending(
     }
     if record.totals.ok == 0 {
         let mut findings = record.findings.iter();
-        match findings.find(|finding| finding.id == FindingId::NothingListens) {
+        let unreached = [FindingId::NothingListens, FindingId::TlsFailed];
+        match findings.find(|finding| unreached.contains(&finding.id)) {
             Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
             None => progress.warn("prony: no request succeeded"),
         }

@@ -32,6 +32,9 @@ pub struct Request {
     /// True if the request may be sent again if a reused connection closed before the response (RFC
     /// 9110 §9.2.2).
     pub(crate) idempotent: bool,
+    /// True if the request's HTTP/1 head asks the server to close the connection, so that no other
+    /// request may follow on it.
+    pub(crate) closes: bool,
     /// Index of the request's [`Target`].
     pub(crate) target: u32,
     /// Method and URL, for messages.
@@ -95,6 +98,7 @@ impl Request {
                 method,
                 "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"
             ),
+            closes: false,
             target,
             name: format!("{method} {url}"),
             method: method.to_owned(),
@@ -220,6 +224,7 @@ pub(crate) fn encode(
         .transpose()
         .map_err(wrong)?;
     Ok(Request {
+        closes: h1::asks_to_close(&bytes),
         bytes,
         frames,
         bytes_in_frames,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use prony_protocol::h1::RequestError;
+use prony_protocol::h1::{RequestError, asks_to_close};
 use prony_protocol::h2::{EncodedRequest, RequestPattern, RequestScheme};
 use prony_protocol::h3::{H3Request, H3RequestPattern};
 use prony_protocol::write_decimal;
@@ -62,6 +62,8 @@ pub(crate) struct RequestTemplate {
     /// Head for HTTP/1; empty if only HTTP/2 or HTTP/3 is possible.
     head: Vec<HeadPiece>,
     body: BodyTemplate,
+    /// True if placeholders in the Connection header may decide whether the connection closes.
+    connection_varies: bool,
     /// Fields for HTTP/2 or 3, if one of them is possible.
     fields: Option<FieldsTemplate>,
     /// The parts of the request that redirects and cookies need, if the load uses either.
@@ -155,6 +157,9 @@ impl RequestTemplate {
             values: marks.values().to_vec(),
             head: head_pieces(head, marks, draft.body_varies),
             body,
+            connection_varies: draft.headers.iter().any(|(name, value)| {
+                name.eq_ignore_ascii_case("connection") && marks.is_in(value)
+            }),
             fields,
             origin: marked.origin.as_ref().map(|parts| OriginTemplate {
                 path: marks.split(parts.url.path.as_bytes()),
@@ -217,6 +222,9 @@ impl RequestTemplate {
         self.write_head(body.len(), further, buffers, &mut request.bytes);
         if !self.head.is_empty() {
             request.bytes.extend_from_slice(framed);
+        }
+        if self.connection_varies {
+            request.closes = asks_to_close(&request.bytes);
         }
         if let Some(FieldsTemplate { pattern, values }) = &self.fields {
             let write = |number: usize, out: &mut Vec<u8>| buffers.write(&values[number], out);
@@ -397,6 +405,7 @@ impl Request {
         self.expects = other.expects;
         self.response_count = other.response_count;
         self.idempotent = other.idempotent;
+        self.closes = other.closes;
         self.target = other.target;
         self.name.clone_from(&other.name);
         self.method.clone_from(&other.method);

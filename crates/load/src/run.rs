@@ -505,7 +505,8 @@ pub(crate) fn merge(
     utilization.write_to(&mut record.generator);
     record.generator.xdp = sink.xdp;
     record.generator.max_rss_bytes = system::peak_memory_bytes();
-    record.findings = findings::of(&record, &Reasons::by_count(&sink.reasons), sink.unsolicited);
+    let reasons = Reasons::by_count(&sink.reasons);
+    record.findings = findings::of(&record, &reasons, sink.unsolicited, sink.closed);
     let limited = sink.streams_limit;
     record
         .findings

@@ -13,7 +13,7 @@ use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
 use crate::info::{self, UrlFacts};
 use crate::pacing::Arrivals;
-use crate::protocols::Protocols;
+use crate::protocols::{Http, Protocols};
 use crate::request::Request;
 use crate::request_list::requests;
 use crate::request_template::RequestTemplates;
@@ -241,6 +241,10 @@ impl LoadSettings {
             Backend::choose(io, threads, each).map_err(SpecError::Environment)?;
         let script = NamedScript::of(settings, listed.templates.is_some())?;
         let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
+        // Over HTTP/2, the header Connection is not sent.
+        let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
+        let all_close =
+            is_http1 && script.is_none() && listed.requests.iter().all(|it| it.closes);
         let mut spec = LoadSpec {
             entries: Entries::of(methods_and_urls),
             cumulative_weights: cumulative(listed.weights.as_deref().unwrap_or_default()),
@@ -265,7 +269,7 @@ impl LoadSettings {
             },
             transport: TransportOptions {
                 protocols,
-                keepalive: !settings.no_keepalive,
+                keepalive: !settings.no_keepalive && !all_close,
                 preconnect: false,
                 coalesces: !settings.no_coalescing,
                 connect_timeout: Nanos::from(settings.connect_timeout()),
@@ -420,6 +424,7 @@ impl LoadSpec {
             threads: self.placement.shards.workers,
             io: self.placement.backend.name().to_owned(),
             sources: self.sources.count(),
+            keepalive: self.transport.keepalive,
             ..info::describe(settings, &urls)
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use prony_protocol::h1::Expects;
+use prony_protocol::h1::{self, Expects};
 
 use crate::draft::RequestDraft;
 use crate::error::SpecError;
@@ -188,7 +188,14 @@ impl Writer {
     /// Those before the last one are delivered when the last one arrives or an error occurs.
     pub fn batch(&self, request: Arc<Request>, count: u32) -> Arc<Request> {
         let request = Arc::unwrap_or_clone(request);
+        // A later request of the batch may be the one that asks for the close. A blank line ends a
+        // head, so the next head follows it or a body.
+        let bytes = &request.bytes;
+        let closes = (4..bytes.len())
+            .filter(|&start| bytes[..start].ends_with(b"\r\n\r\n"))
+            .any(|start| h1::asks_to_close(&bytes[start..]));
         Arc::new(Request {
+            closes: request.closes || closes,
             response_count: count,
             ..request
         })
@@ -196,6 +203,7 @@ impl Writer {
 
     fn raw_at(&self, method: &str, url: &Url, target: u32, bytes: Vec<u8>) -> Arc<Request> {
         Arc::new(Request {
+            closes: h1::asks_to_close(&bytes),
             bytes,
             expects: match method {
                 "CONNECT" => Expects::Connect,

@@ -246,6 +246,7 @@ fn figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
 /// Returns the number of complete responses that count as failures.
 fn unexpected(outcomes: &OutcomeCounts) -> u64 {
     let unexpected = [
+        Outcome::GrpcStatus,
         Outcome::UnexpectedStatus,
         Outcome::UnexpectedSize,
         Outcome::UnexpectedBody,

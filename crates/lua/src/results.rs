@@ -44,6 +44,7 @@ impl WrkErrors {
                 Outcome::UnexpectedStatus
                 | Outcome::UnexpectedSize
                 | Outcome::UnexpectedBody
+                | Outcome::GrpcStatus
                 | Outcome::Redirect => {
                     errors.status += count;
                 }

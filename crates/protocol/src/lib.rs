@@ -31,3 +31,4 @@ mod response_stage;
 
 pub use decimal::write_decimal;
 pub use field::is_value;
+pub use response_stage::GrpcCall;

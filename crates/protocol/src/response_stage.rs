@@ -29,6 +29,27 @@ pub(crate) enum SectionRole {
     Trailers,
 }
 
+/// A complete response of gRPC, which its Content-Type tells from other responses. The status of the
+/// call is in the trailers, or in a head without a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrpcCall {
+    /// Status code of the call; 0 is success. `None` if the response has no valid `grpc-status`.
+    pub status: Option<u16>,
+}
+
+impl GrpcCall {
+    /// Updates the call of a stream with a list of fields. Each head begins another response.
+    #[inline]
+    pub(crate) fn update(call: &mut Option<GrpcCall>, role: SectionRole, fields: &Fields) {
+        let status = fields.grpc_status;
+        match (role, call) {
+            (SectionRole::Head(_), call) => *call = fields.is_grpc.then_some(GrpcCall { status }),
+            (SectionRole::Trailers, Some(call)) => call.status = status.or(call.status),
+            (SectionRole::Trailers | SectionRole::Interim(_), _) => {}
+        }
+    }
+}
+
 /// A request whose response was incomplete when the connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnfinishedRequest {

@@ -47,6 +47,8 @@ outcomes! {
         the size given with `--expect-size`.";
     UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not match \
     the hash given with `--expect-sha256`.";
+    GrpcStatus = "grpc_status", Server, "A complete gRPC response whose `grpc-status` is not 0, or is \
+    missing; a finding names the status.";
     Dns = "dns", Server, "The name did not resolve.";
     ConnectRefused = "connect_refused", Server, "The connection was refused: no server is \
         listening there.";

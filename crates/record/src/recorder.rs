@@ -169,7 +169,7 @@ impl Recorder {
 
     /// Returns true if `now` belongs to the measured part.
     #[inline]
-    fn is_measured_at(&self, now: Nanos) -> bool {
+    pub fn is_measured_at(&self, now: Nanos) -> bool {
         now >= self.measured.start() && !self.is_settling
     }
 

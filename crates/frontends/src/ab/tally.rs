@@ -260,6 +260,7 @@ fn kind(outcome: Outcome) -> Kind {
         Outcome::UnexpectedSize | Outcome::Truncated => Kind::Length,
         Outcome::UnexpectedStatus
         | Outcome::UnexpectedBody
+        | Outcome::GrpcStatus
         | Outcome::Protocol
         | Outcome::Redirect => Kind::Exception,
     }

@@ -16,6 +16,8 @@ pub(crate) struct H1 {
     body: ReceivedBody,
     /// True if a response is expected and none of its bytes has arrived.
     is_awaiting: bool,
+    /// True if the request in flight, or the last one, asked the server to close the connection.
+    asked_to_close: bool,
     /// The stream number of the request in flight, or of the last one.
     stream: u32,
     status: Option<u16>,
@@ -57,6 +59,7 @@ impl H1 {
             parser: ResponseParser::new(Limits::default()),
             body: ReceivedBody::default(),
             is_awaiting: false,
+            asked_to_close: false,
             stream: 0,
             status: None,
             version: None,
@@ -88,6 +91,7 @@ impl H1 {
             extras.restart_capture();
         }
         self.is_awaiting = true;
+        self.asked_to_close = request.closes;
         self.stream = stream;
         self.status = None;
         self.first_byte = None;
@@ -246,6 +250,12 @@ impl H1 {
     pub(crate) fn take_pipelined(&mut self) -> Vec<PipelinedResponse> {
         let pipeline = self.extras.as_mut().and_then(|it| it.pipeline.as_mut());
         pipeline.map_or_else(Vec::new, Pipeline::take)
+    }
+
+    /// Returns true if the last request asked the server to close the connection.
+    #[inline]
+    pub(crate) fn asked_to_close(&self) -> bool {
+        self.asked_to_close
     }
 
     /// Returns true if any byte of the response in flight has arrived.

@@ -194,15 +194,10 @@ impl H2 {
                 }
                 ConnectionEvent::Body { tag, bytes } => self.claim(tag, now).add_body(bytes),
                 ConnectionEvent::End { tag } => {
-                    let outcome = self.claim(tag, now).judge(expected);
+                    let call = self.http.ended_call();
+                    let kind = self.claim(tag, now).end(expected, call);
                     self.streams[tag as usize].stream = None;
-                    events.push(HttpEvent {
-                        stream: tag,
-                        kind: EventKind::Response {
-                            outcome,
-                            reusable: true,
-                        },
-                    });
+                    events.push(HttpEvent { stream: tag, kind });
                 }
                 ConnectionEvent::Reset {
                     tag,

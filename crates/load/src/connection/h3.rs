@@ -459,9 +459,9 @@ impl H3 {
     ) -> Option<H3ErrorCode> {
         let (tag, kind) = match event {
             H3Event::End { tag } => {
-                let outcome = self.streams[tag as usize].response.judge(expected);
-                let reusable = true;
-                (tag, EventKind::Response { outcome, reusable })
+                let call = self.http.ended_call();
+                let response = &mut self.streams[tag as usize].response;
+                (tag, response.end(expected, call))
             }
             H3Event::Reset {
                 tag,

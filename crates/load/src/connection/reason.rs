@@ -8,7 +8,28 @@ use prony_protocol::{h1, h2};
 
 use super::fault::{ResetCode, StreamFault};
 use crate::quic::QuicEnd;
-use crate::tls::PeerSpeaks;
+use crate::tls::{PeerSpeaks, TypedTls};
+
+/// Names of gRPC's status codes.
+const GRPC_STATUSES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
 
 /// Reason for a failure, where the outcome alone doesn't explain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +44,8 @@ pub(crate) enum Reason {
     Http3(H3Violation),
     /// The response violated HTTP/2 or HTTP/3 on its stream.
     Stream(StreamFault),
+    /// A gRPC call failed with this status, or without a valid one.
+    Grpc(Option<u16>),
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
@@ -44,19 +67,20 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// The reason why a QUIC connection was not established.
-    pub(crate) fn of_quic(end: &QuicEnd) -> Reason {
+    pub(crate) fn of_quic(end: &QuicEnd, typed: TypedTls) -> Reason {
         match end {
-            QuicEnd::Tls(error) => Reason::of_tls(error, PeerSpeaks::Tls),
+            QuicEnd::Tls(error) => Reason::of_tls(error, PeerSpeaks::Tls, typed),
             QuicEnd::Alert(alert) => {
                 let error = rustls::Error::AlertReceived((*alert).into());
-                Reason::of_tls(&error, PeerSpeaks::Tls)
+                Reason::of_tls(&error, PeerSpeaks::Tls, typed)
             }
             QuicEnd::Closed { .. } | QuicEnd::Aborted { .. } => Reason::Text(end.to_string()),
         }
     }
 
-    /// The reason for a TLS error, with a hint that depends on the bytes that the peer sent.
-    pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks) -> Reason {
+    /// The reason for a TLS error, with a hint that depends on the bytes that the peer sent and on
+    /// the settings that the user has set.
+    pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks, typed: TypedTls) -> Reason {
         use rustls::AlertDescription::{
             BadCertificate, CertificateRequired, CertificateUnknown, HandshakeFailure,
             InternalError, NoApplicationProtocol, ProtocolVersion, UnknownCA, UnrecognisedName,
@@ -78,7 +102,7 @@ impl Reason {
                             CA:FALSE";
                 return Reason::Text(text.to_owned());
             }
-            InvalidCertificate(certificate) => hint_of_certificate(certificate),
+            InvalidCertificate(certificate) => hint_of_certificate(certificate, typed),
             InvalidMessage(_) if peer == PeerSpeaks::Http => {
                 "; the server responded with cleartext HTTP: use http:// for this port"
             }
@@ -94,12 +118,19 @@ impl Reason {
                 "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
                  --tls-max, --ciphers)"
             }
+            AlertReceived(CertificateRequired) if typed.cert => {
+                "; the server requires a client certificate, and accepts none of the CA that signed \
+                 the one in --cert"
+            }
             AlertReceived(CertificateRequired) => {
                 "; the server requires a client certificate (--cert, --key)"
             }
             AlertReceived(
                 BadCertificate | UnknownCA | UnsupportedCertificate | CertificateUnknown,
             ) => "; the server does not accept the client certificate (--cert, --key)",
+            AlertReceived(UnrecognisedName | InternalError) if typed.sni => {
+                "; the server may have no certificate for the name in --sni"
+            }
             AlertReceived(UnrecognisedName) => {
                 "; the server has no certificate for this name: use one of the server's names, or set \
                  one with --sni"
@@ -117,12 +148,22 @@ impl Reason {
 }
 
 /// Returns a hint about a rejected certificate.
-fn hint_of_certificate(error: &rustls::CertificateError) -> &'static str {
+fn hint_of_certificate(error: &rustls::CertificateError, typed: TypedTls) -> &'static str {
     use rustls::CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
         NotValidYetContext, UnknownIssuer,
     };
     match error {
+        // With --insecure, only the signature of the handshake is checked.
+        BadSignature => "",
+        UnknownIssuer if typed.ca => {
+            "; no certificate in the --ca file belongs to the CA that signed it; name that CA's \
+             file, or use --insecure to accept any certificate"
+        }
+        NotValidForName | NotValidForNameContext { .. } if typed.sni => {
+            "; the certificate does not have the name in --sni; use one of its names, or accept any \
+             certificate with --insecure"
+        }
         UnknownIssuer => {
             "; use --ca to pass the CA that signed the certificate, or --insecure to accept any \
              certificate, including a self-signed one"
@@ -165,6 +206,11 @@ impl fmt::Display for Reason {
             ),
             Reason::Http3(violation) => violation.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
+            Reason::Grpc(None) => f.write_str("the gRPC response has no grpc-status"),
+            Reason::Grpc(Some(status)) => match GRPC_STATUSES.get(usize::from(*status)) {
+                Some(name) => write!(f, "{name} ({status})"),
+                None => write!(f, "unknown status {status}"),
+            },
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")
             }

@@ -1,9 +1,10 @@
 //! The received part of a response on one stream of an HTTP/2 or HTTP/3 connection.
 
+use prony_protocol::GrpcCall;
 use prony_record::{Nanos, Outcome};
 
 use super::CapturedResponse;
-use super::stream::ResponseProgress;
+use super::stream::{EventKind, ResponseProgress};
 use crate::expect::{Expectations, ReceivedBody};
 use crate::script::CaptureSpec;
 
@@ -47,10 +48,19 @@ impl StreamResponse {
         }
     }
 
-    /// Returns the outcome of the complete response.
+    /// Returns the event of the complete response. `call` is the gRPC call that it belongs to.
     #[inline]
-    pub(super) fn judge(&mut self, expected: &Expectations) -> Outcome {
-        self.body.judge(self.status.unwrap_or(0), expected)
+    pub(super) fn end(&mut self, expected: &Expectations, call: Option<GrpcCall>) -> EventKind {
+        let outcome = self.body.judge(self.status.unwrap_or(0), expected);
+        match call {
+            Some(GrpcCall { status }) if outcome == Outcome::Ok && status != Some(0) => {
+                EventKind::CallFailed { status }
+            }
+            _ => EventKind::Response {
+                outcome,
+                reusable: true,
+            },
+        }
     }
 
     #[inline]

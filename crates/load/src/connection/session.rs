@@ -25,7 +25,7 @@ pub(crate) struct HttpSession {
     /// True if an HTTP/2 request timed out while nothing arrived on the connection. The connection
     /// accepts no more requests until something arrives.
     pub(crate) maybe_dead: bool,
-    /// Time at which bytes last arrived. Needed only for HTTP/2.
+    /// Time at which the TLS handshake ended or, with HTTP/2, at which bytes last arrived.
     pub(crate) last_heard: Nanos,
 }
 
@@ -92,7 +92,7 @@ impl HttpSession {
                     if !has_streams {
                         events.clear();
                     }
-                    let reason = Reason::of_tls(&error, tls.peer_speaks());
+                    let reason = Reason::of_tls(&error, tls.peer_speaks(), tls.typed());
                     return Progress::Broken(Outcome::Tls, reason);
                 }
             }

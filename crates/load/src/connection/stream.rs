@@ -44,6 +44,9 @@ pub(crate) enum EventKind {
         /// True if neither side closes the connection.
         reusable: bool,
     },
+    /// The response of a gRPC call is complete, but the call failed with this status, or without a
+    /// status.
+    CallFailed { status: Option<u16> },
     /// The peer reset the stream.
     Reset {
         code: ResetCode,

@@ -5,6 +5,7 @@ use prony_record::{Finding, FindingId, Outcome, Record, Severity};
 
 use crate::ports;
 use crate::protocols::StreamsLimit;
+use crate::worker::ClosedConnections;
 
 /// Reports that the server, not `--streams`, limited the number of requests on a connection.
 pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
@@ -154,29 +155,43 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
     ))
 }
 
-pub(super) fn not_reused(record: &Record) -> Option<Finding> {
+pub(super) fn not_reused(record: &Record, closed: ClosedConnections) -> Option<Finding> {
     let totals = &record.totals;
+    let ClosedConnections {
+        by_server,
+        for_other_target,
+    } = closed;
     // Most failures close the connection, so these closes don't show that the server limits
     // keep-alive.
     let expected = u64::from(record.load.connections) + totals.started / 20 + totals.failed;
-    if !record.load.keepalive || totals.ok == 0 || totals.connections_opened <= expected {
+    if !record.load.keepalive || totals.ok == 0 || by_server + for_other_target <= expected {
         return None;
     }
-    let per_connection = totals.started as f64 / totals.connections_opened as f64;
-    let cause = match record.load.urls {
-        0 | 1 => format!("The server closed them after {per_connection:.1} requests on average"),
-        _ => format!(
-            "After {per_connection:.1} requests on average, the server closed them or, if the list \
-             names several servers, connections to another server replaced them"
-        ),
+    let mut causes = Vec::new();
+    if by_server > 0 {
+        causes.push(format!("the server closed {}", number::count(by_server)));
+    }
+    if for_other_target > 0 {
+        causes.push(format!(
+            "prony replaced {} because a request went to another server",
+            number::count(for_other_target)
+        ));
+    }
+    let action = match by_server > expected {
+        true => "Check the server's keep-alive limits.",
+        false => {
+            "To avoid these connects, load each server alone."
+        }
     };
     Some(Finding::new(
         FindingId::ConnectionsNotReused,
         Severity::Note,
         format!(
-            "Keep-alive was requested, but {} connections were opened for {} requests. {cause}. The \
-             figures include the cost of connecting. Check the server's keep-alive limits.",
-            totals.connections_opened, totals.started,
+            "Keep-alive was requested, but {} connections were opened for {} requests: {}. The \
+             figures include the cost of connecting. {action}",
+            number::count(totals.connections_opened),
+            number::count(totals.started),
+            causes.join(", and ")
         ),
     ))
 }

@@ -42,6 +42,15 @@ const CONNECT_FAILURES: [Outcome; 8] = [
     Outcome::TooManyFiles,
 ];
 
+/// Returns true if more requests failed without a connection than succeeded.
+fn is_mostly_unconnected(record: &Record) -> bool {
+    let failures = CONNECT_FAILURES.iter();
+    let unconnected: u64 = failures
+        .filter_map(|outcome| record.outcomes.get(outcome))
+        .sum();
+    unconnected > record.totals.ok
+}
+
 pub(super) fn stalled(record: &Record) -> Option<Finding> {
     let stalls = record.generator.stalls.as_ref()?;
     let text = stall_text("The generator", stalls);
@@ -74,6 +83,9 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
 /// wait for the generator. In an open loop, requests start late or, if all connections are busy,
 /// connections wait as well.
 pub(super) fn saturated(record: &Record) -> Option<Finding> {
+    if is_mostly_unconnected(record) {
+        return None;
+    }
     let generator = &record.generator;
     let awake = generator.awake_share.max(generator.busy_share);
     if awake < AWAKE_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
@@ -149,6 +161,11 @@ pub(super) fn starved(record: &Record) -> Option<Finding> {
         return None;
     }
     let starved = record.generator.starved_share;
+    if is_mostly_unconnected(record) {
+        // The workers spent their time on attempts to connect. There is no rate and no response
+        // time that the lack of a core could have changed.
+        return None;
+    }
     if starved < STARVED_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
         return None;
     }
@@ -176,14 +193,10 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
     if due == 0 || totals.unstarted as f64 <= UNSTARTED_SHARE_WARNING * due as f64 {
         return None;
     }
-    let unconnected: u64 = CONNECT_FAILURES
-        .iter()
-        .filter_map(|outcome| record.outcomes.get(outcome))
-        .sum();
     let cause = match (record.generator.stalls, is_saturated) {
         // A generator that stalled until the end has unstarted requests even if the server is fast.
         (Some(_), _) => "The generator stalled (generator-stalled), and did not catch up",
-        _ if unconnected > totals.ok => {
+        _ if is_mostly_unconnected(record) => {
             "Most connection attempts failed, and a connection waits longer after each failure: the \
              load could not keep up"
         }

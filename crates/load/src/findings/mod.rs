@@ -10,15 +10,19 @@ mod tests;
 
 use prony_record::{Finding, Outcome, Record};
 
+use crate::worker::ClosedConnections;
+
 pub(crate) use connections::streams_limited;
 pub use generator::stall_text;
 
 /// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
-/// first. `unsolicited` counts how often the server sent bytes while no request was in flight.
+/// first. `unsolicited` counts how often the server sent bytes while no request was in flight, and
+/// `closed` the connections that ended between requests.
 pub(crate) fn of(
     record: &Record,
     reasons: &[(Outcome, String, u64)],
     unsolicited: u64,
+    closed: ClosedConnections,
 ) -> Vec<Finding> {
     let saturated = generator::saturated(record);
     let is_saturated = saturated.is_some();
@@ -30,7 +34,7 @@ pub(crate) fn of(
         generator::schedule_missed(record, is_saturated),
         requests::errors(record, reasons),
         connections::port_exhaustion(record),
-        connections::not_reused(record),
+        connections::not_reused(record, closed),
         connections::packets_lost(record),
         connections::udp_buffer_small(record),
         connections::frames_dropped(record),
@@ -44,5 +48,5 @@ pub(crate) fn of(
 
 /// The findings of a running load. `record` is the record that the load would have if it ended now.
 pub fn so_far(record: &Record) -> Vec<Finding> {
-    of(record, &[], 0)
+    of(record, &[], 0, ClosedConnections::default())
 }

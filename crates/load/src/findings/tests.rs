@@ -4,6 +4,7 @@ use prony_record::{FindingId, FindingName, Outcome, Record, Severity, XdpUse};
 
 use super::{of, streams_limited};
 use crate::protocols::StreamsLimit;
+use crate::worker::ClosedConnections;
 
 /// Record of a closed-loop load that ran for ten seconds without problems.
 fn quiet() -> Record {
@@ -24,7 +25,7 @@ fn open(mut record: Record) -> Record {
 }
 
 fn found(record: &Record) -> Vec<(FindingName, Severity)> {
-    of(record, &[], 0)
+    of(record, &[], 0, ClosedConnections::default())
         .into_iter()
         .map(|finding| (finding.id, finding.severity))
         .collect()
@@ -84,7 +85,7 @@ fn an_overloaded_generator_of_an_open_loop_is_saturated_and_the_server_is_not_bl
     record.generator.busy_share = 0.97;
     record.generator.queue_share = 0.9;
     record.totals.unstarted = 5_000;
-    let findings = of(&record, &[], 0);
+    let findings = of(&record, &[], 0, ClosedConnections::default());
     let [saturated, missed] = &findings[..] else {
         panic!("{findings:?}");
     };
@@ -98,7 +99,7 @@ fn an_overloaded_generator_of_an_open_loop_is_saturated_and_the_server_is_not_bl
     );
     // With short queues at the worker, the server is the bottleneck.
     record.generator.queue_share = 0.1;
-    let findings = of(&record, &[], 0);
+    let findings = of(&record, &[], 0, ClosedConnections::default());
     assert_eq!(findings.len(), 1);
     assert!(findings[0].text.contains("The server does not keep up"));
 }
@@ -157,7 +158,7 @@ fn late_starts_are_reported_for_short_response_times_only() {
 fn requests_that_found_no_connection_miss_the_schedule() {
     let mut record = open(quiet());
     record.totals.unstarted = 500;
-    let findings = of(&record, &[], 0);
+    let findings = of(&record, &[], 0, ClosedConnections::default());
     assert_eq!(findings[0].id, FindingId::ScheduleMissed);
     assert!(
         findings[0].text.contains("500 of 10,500"),
@@ -166,7 +167,7 @@ fn requests_that_found_no_connection_miss_the_schedule() {
     );
     assert!(findings[0].text.contains("over 10 connections."));
     (record.load.connections, record.load.streams) = (1, 4);
-    let text = &of(&record, &[], 0)[0].text;
+    let text = &of(&record, &[], 0, ClosedConnections::default())[0].text;
     assert!(text.contains("no free stream before"), "{text}");
     assert!(text.contains("over 1 connection of 4 streams."), "{text}");
 }
@@ -182,7 +183,7 @@ fn failures_are_graded_by_share_and_their_reasons_named() {
         record.totals.failed = failed;
         record.outcomes = [(Outcome::Protocol, failed)].into();
         let reasons = [(Outcome::Protocol, "no status line".to_owned(), failed)];
-        let findings = of(&record, &reasons, 0);
+        let findings = of(&record, &reasons, 0, ClosedConnections::default());
         assert_eq!(
             (&findings[0].id, findings[0].severity),
             (&FindingName::from(FindingId::Errors), severity)
@@ -236,25 +237,42 @@ fn ports_that_run_out_are_an_error() {
 }
 
 #[test]
-fn connections_closed_by_the_server_are_reported() {
+fn the_side_that_ends_connections_is_reported() {
     let mut record = quiet();
     record.totals.connections_opened = 1_000;
-    assert_eq!(
-        found(&record),
-        one(FindingId::ConnectionsNotReused, Severity::Note)
-    );
-    record.load.urls = 2;
-    let text = &of(&record, &[], 0)[0].text;
-    assert!(text.contains("several servers"), "{text}");
+    let text = |record: &Record, by_server, for_other_target| {
+        let closed = ClosedConnections {
+            by_server,
+            for_other_target,
+        };
+        let mut findings = of(record, &[], 0, closed).into_iter();
+        let found = findings.find(|finding| finding.id == FindingId::ConnectionsNotReused);
+        found.map(|finding| finding.text)
+    };
+    let by_server = text(&record, 990, 0).unwrap();
+    assert!(by_server.contains("the server closed 990. "), "{by_server}");
+    assert!(by_server.contains("keep-alive limits"), "{by_server}");
+    let by_prony = text(&record, 0, 990).unwrap();
+    assert!(by_prony.contains("prony replaced 990 "), "{by_prony}");
+    assert!(!by_prony.contains("the server closed"), "{by_prony}");
+    assert!(!by_prony.contains("keep-alive limits"), "{by_prony}");
+    assert_eq!(text(&record, 0, 0), None, "no cause was observed");
     record.load.keepalive = false;
-    assert_eq!(found(&record), [], "reuse was not requested");
+    assert_eq!(text(&record, 990, 0), None, "reuse was not requested");
     record.load.keepalive = true;
     (record.totals.ok, record.totals.failed) = (9_000, 1_000);
-    let found = found(&record);
-    assert!(
-        found.iter().all(|(id, _)| *id == FindingId::Errors),
-        "{found:?}"
-    );
+    assert_eq!(text(&record, 990, 0), None, "failures close connections");
+}
+
+#[test]
+fn a_load_without_connections_does_not_judge_the_generator() {
+    let mut record = quiet();
+    record.generator.starved_share = 0.4;
+    record.generator.busy_share = 1.0;
+    record.generator.queue_share = 1.0;
+    (record.totals.ok, record.totals.failed) = (0, 7_022);
+    record.outcomes.insert(Outcome::Tls, 7_022);
+    assert_eq!(found(&record), one(FindingId::Errors, Severity::Error));
 }
 
 #[test]
@@ -296,7 +314,7 @@ fn losses_over_af_xdp_are_reported() {
         found(&record),
         one(FindingId::FramesDropped, Severity::Warning)
     );
-    let text = &of(&record, &[], 0)[0].text;
+    let text = &of(&record, &[], 0, ClosedConnections::default())[0].text;
     assert!(
         text.contains("7 when received") && text.contains("1 between two workers"),
         "{text}"
@@ -306,7 +324,7 @@ fn losses_over_af_xdp_are_reported() {
 
 #[test]
 fn unsolicited_bytes_are_counted() {
-    assert_eq!(of(&quiet(), &[], 7)[0].id, FindingId::UnaskedBytes);
+    assert_eq!(of(&quiet(), &[], 7, ClosedConnections::default())[0].id, FindingId::UnaskedBytes);
 }
 
 #[test]
@@ -315,7 +333,7 @@ fn a_lack_of_connections_is_not_blamed_on_the_server() {
     (record.totals.ok, record.totals.failed) = (0, 60);
     record.totals.unstarted = 940;
     record.outcomes.insert(Outcome::ConnectRefused, 60);
-    let findings = of(&record, &[], 0);
+    let findings = of(&record, &[], 0, ClosedConnections::default());
     let mut missed = findings
         .iter()
         .filter(|it| it.id == FindingId::ScheduleMissed);

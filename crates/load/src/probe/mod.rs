@@ -139,7 +139,9 @@ pub fn probe_until(
         };
         let event = buffers.events.drain(..).next();
         match (event.map(|event| event.kind), progress) {
-            (Some(EventKind::Response { .. }), _) => return response(&mut connection, request),
+            (Some(EventKind::Response { .. } | EventKind::CallFailed { .. }), _) => {
+                return response(&mut connection, request);
+            }
             (None, Progress::Secured(_)) => begin(&mut connection, request)?,
             (event, progress) => failure(event, progress)?,
         }

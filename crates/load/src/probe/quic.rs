@@ -38,6 +38,7 @@ impl<'a> QuicProbe<'a> {
         is_stopped: &'a dyn Fn() -> bool,
     ) -> Result<QuicProbe<'a>, String> {
         let client = spec.tls.as_ref().map(|tls| tls.client(1));
+        let typed = client.as_ref().map(|client| client.typed);
         let client = client.as_ref().and_then(QuicClient::new);
         let client = client.ok_or("QUIC needs TLS")?;
         let datagrams = UdpDatagrams::new(1).map_err(|error| error.to_string())?;
@@ -64,7 +65,7 @@ impl<'a> QuicProbe<'a> {
                 Err(match end {
                     Some(end) => {
                         let outcome = QuicEnd::outcome(end).name();
-                        format!("{outcome}: {}", Reason::of_quic(end))
+                        format!("{outcome}: {}", Reason::of_quic(end, typed.unwrap_or_default()))
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => format!(
                         "no QUIC response from {}: nothing is listening on this UDP port ({error})",
@@ -142,7 +143,9 @@ impl<'a> QuicProbe<'a> {
             };
             let progress = connection.receive_streams(quic, Nanos::ZERO, &anything, &mut buffers);
             let event = buffers.events.drain(..).next();
-            if let Some(EventKind::Response { .. }) = event.map(|event| event.kind) {
+            if let Some(EventKind::Response { .. } | EventKind::CallFailed { .. }) =
+                event.map(|event| event.kind)
+            {
                 let response = response(&mut connection, request);
                 self.sockets.close(KEY, Close::Orderly);
                 return response;

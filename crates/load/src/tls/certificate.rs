@@ -1,8 +1,20 @@
-//! Length of the public key in a certificate, for reports.
+//! The public key in a certificate.
+//!
+//! Only the structure around the key is read, so certificates that verification would reject can be
+//! used, too: version 1, unknown critical extensions, obsolete signatures.
 
-/// Returns the length, in bits, of the public key in an X.509 certificate in DER (RFC 5280 §4.1),
-/// or `None` for an unknown kind of key or an invalid certificate.
-pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
+/// The public key of a certificate (RFC 5280 §4.1.2.7).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PublicKey<'a> {
+    /// Content of the algorithm's identifier.
+    pub(super) algorithm: &'a [u8],
+    /// The key itself, in the form that its algorithm defines.
+    pub(super) key: &'a [u8],
+}
+
+/// Returns the public key in an X.509 certificate in DER (RFC 5280 §4.1), or `None` if the
+/// certificate is invalid.
+pub(super) fn public_key(certificate: &[u8]) -> Option<PublicKey<'_>> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (mut signed, _) = element(certificate, SEQUENCE)?;
     if let Some((_, rest)) = element(signed, VERSION) {
@@ -14,17 +26,35 @@ pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     }
     let (key_info, _) = element(signed, SEQUENCE)?;
     let (algorithm, key) = element(key_info, SEQUENCE)?;
-    let (kind, parameters) = element(algorithm, OBJECT)?;
-    match kind {
-        RSA => rsa_bits(element(key, BIT_STRING)?.0),
-        ELLIPTIC => match element(parameters, OBJECT)?.0 {
-            P256 => Some(256),
-            P384 => Some(384),
-            P521 => Some(521),
+    let (key, _) = element(key, BIT_STRING)?;
+    Some(PublicKey {
+        algorithm,
+        // The first byte of a bit string is the number of unused bits in its last byte, which is
+        // zero here.
+        key: key.strip_prefix(&[0])?,
+    })
+}
+
+impl PublicKey<'_> {
+    /// Returns true if this is an RSA key.
+    pub(super) fn is_rsa(self) -> bool {
+        element(self.algorithm, OBJECT).is_some_and(|(kind, _)| kind == RSA)
+    }
+
+    /// Length of the key in bits, or `None` for an unknown kind of key.
+    pub(super) fn bits(self) -> Option<u32> {
+        let (kind, parameters) = element(self.algorithm, OBJECT)?;
+        match kind {
+            RSA => rsa_bits(self.key),
+            ELLIPTIC => match element(parameters, OBJECT)?.0 {
+                P256 => Some(256),
+                P384 => Some(384),
+                P521 => Some(521),
+                _ => None,
+            },
+            ED25519 => Some(256),
             _ => None,
-        },
-        ED25519 => Some(256),
-        _ => None,
+        }
     }
 }
 
@@ -68,9 +98,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 /// Returns the length of the modulus in bits. The modulus is the first element of the key (RFC 8017
 /// §A.1.1).
 fn rsa_bits(key: &[u8]) -> Option<u32> {
-    // The first byte of a bit string is the number of unused bits in its last byte, which is zero
-    // here.
-    let (key, _) = element(key.strip_prefix(&[0])?, SEQUENCE)?;
+    let (key, _) = element(key, SEQUENCE)?;
     let (modulus, _) = element(key, INTEGER)?;
     let significant = modulus.iter().position(|byte| *byte != 0)?;
     let first = modulus.get(significant)?;
@@ -82,6 +110,10 @@ fn rsa_bits(key: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, SignatureAlgorithm};
+
+    fn key_bits(certificate: &[u8]) -> Option<u32> {
+        public_key(certificate)?.bits()
+    }
 
     fn of(algorithm: &'static SignatureAlgorithm) -> Vec<u8> {
         let key = KeyPair::generate_for(algorithm).unwrap();

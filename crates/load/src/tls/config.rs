@@ -37,10 +37,19 @@ pub(crate) const HTTP2: &[u8] = b"h2";
 /// ALPN protocol of HTTP/3 (RFC 9114 §3.1).
 pub(crate) const HTTP3: &[u8] = b"h3";
 
+/// TLS settings that a hint must not recommend, because the user has set them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TypedTls {
+    pub(crate) ca: bool,
+    pub(crate) sni: bool,
+    pub(crate) cert: bool,
+}
+
 /// Settings of every TLS connection of a load.
 #[derive(Debug)]
 pub(crate) struct TlsSettings {
     config: ClientConfig,
+    pub(crate) typed: TypedTls,
     verifier: Arc<dyn ServerCertVerifier>,
     resumption: bool,
     /// Protocols offered by ALPN, the preferred one first.
@@ -52,6 +61,7 @@ pub(crate) struct TlsSettings {
 #[derive(Debug, Clone)]
 pub(crate) struct TlsClient {
     pub(crate) config: Arc<ClientConfig>,
+    pub(crate) typed: TypedTls,
     pub(super) alpn: &'static [&'static [u8]],
     /// True if sessions are kept for later connections.
     pub(super) resumption: bool,
@@ -95,6 +105,11 @@ impl TlsSettings {
         config.enable_secret_extraction = true;
         Ok(TlsSettings {
             config,
+            typed: TypedTls {
+                ca: settings.ca.is_some(),
+                sni: settings.sni.is_some(),
+                cert: settings.cert.is_some(),
+            },
             verifier,
             resumption: !settings.no_resumption,
             alpn,
@@ -112,6 +127,7 @@ impl TlsSettings {
         }
         TlsClient {
             config: Arc::new(config),
+            typed: self.typed,
             alpn: self.alpn,
             resumption: self.resumption,
         }

@@ -31,7 +31,7 @@ use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedC
 
 use prony_record::Negotiated;
 
-pub(crate) use config::{HTTP2, HTTP3, TlsClient, TlsSettings};
+pub(crate) use config::{HTTP2, HTTP3, TlsClient, TlsSettings, TypedTls};
 use handshake::TlsHandshake;
 pub(crate) use records::PeerSpeaks;
 use traffic::TlsTraffic;
@@ -117,7 +117,8 @@ impl NegotiatedTls {
             group: state
                 .negotiated_key_exchange_group()
                 .map(|group| group.name()),
-            server_key_bits: certificates.and_then(|chain| certificate::key_bits(chain.first()?)),
+            server_key_bits: certificates
+                .and_then(|chain| certificate::public_key(chain.first()?)?.bits()),
             alpn: offered.iter().copied().find(|name| Some(*name) == chosen),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
         })
@@ -154,6 +155,14 @@ impl Tls {
         name: &ServerName<'static>,
     ) -> Result<Tls, rustls::Error> {
         Ok(Tls::Handshaking(Box::new(TlsHandshake::new(client, name)?)))
+    }
+
+    /// TLS settings that the user has set. After the handshake, no hint needs them.
+    pub(crate) fn typed(&self) -> TypedTls {
+        match self {
+            Tls::Handshaking(handshake) => handshake.typed,
+            Tls::Open(_) => TypedTls::default(),
+        }
     }
 
     /// Protocol that the peer's first bytes suggest, during the handshake.

@@ -4,13 +4,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifier for `--insecure`: accepts any certificate, but still checks the handshake's signatures.
+use super::certificate::public_key;
+
+/// Lengths of RSA keys, in bits, with which signatures can be checked.
+const RSA_BITS: std::ops::RangeInclusive<u32> = 2048..=8192;
+
+/// Verifier for `--insecure`: accepts any certificate. Like curl, it still checks the handshake's
+/// signature, unless it doesn't support the certificate's kind of key.
 #[derive(Debug)]
 pub(super) struct AcceptAny(pub(super) WebPkiSupportedAlgorithms);
+
+impl AcceptAny {
+    fn check(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let Some(key) = public_key(certificate) else {
+            return Ok(HandshakeSignatureValid::assertion());
+        };
+        let mut schemes = self.0.mapping.iter();
+        let scheme = schemes.find(|(scheme, _)| *scheme == signed.scheme);
+        let mut algorithms = scheme.iter().flat_map(|(_, algorithms)| algorithms.iter());
+        let algorithm = algorithms.find(|one| one.public_key_alg_id().as_ref() == key.algorithm);
+        let has_usable_length = !key.is_rsa() || key.bits().is_some_and(|it| RSA_BITS.contains(&it));
+        match algorithm.filter(|_| has_usable_length) {
+            Some(algorithm) => algorithm
+                .verify_signature(key.key, message, signed.signature())
+                .map(|()| HandshakeSignatureValid::assertion())
+                .map_err(|_| CertificateError::BadSignature.into()),
+            None => Ok(HandshakeSignatureValid::assertion()),
+        }
+    }
+}
 
 impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
@@ -30,7 +61,7 @@ impl ServerCertVerifier for AcceptAny {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, signed, &self.0)
+        self.check(message, cert, signed)
     }
 
     fn verify_tls13_signature(
@@ -39,7 +70,7 @@ impl ServerCertVerifier for AcceptAny {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, signed, &self.0)
+        self.check(message, cert, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -164,7 +195,6 @@ impl ServerCertVerifier for CachingVerifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls::CertificateError;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Accepts all certificates except those that begin with 0, and counts its calls.

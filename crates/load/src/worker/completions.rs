@@ -111,7 +111,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Progress::Open if has_streams => self.continue_streams(index, now),
             Progress::Open if has_events => {}
             Progress::Open => self.send_ciphertext(index),
-            Progress::Closed => self.close_idle(index, Close::Orderly, now),
+            Progress::Closed => {
+                self.sink.closed_by_server(now);
+                self.close_idle(index, Close::Orderly, now);
+            }
             Progress::Lost if has_streams => self.streams_lost(index, now),
             Progress::Lost => self.lost(index, now),
             Progress::Broken(outcome, reason) if has_streams => {
@@ -182,6 +185,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Handles the loss of an HTTP/1 connection before any byte of the response: the request is
     /// sent again or fails.
     fn lost(&mut self, index: u32, now: Nanos) {
+        self.sink.closed_by_server(now);
         let outcome = match self.connections[index].send {
             SendState::Failed => Outcome::Reset,
             _ => Outcome::ClosedEarly,
@@ -212,6 +216,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let reason = Reason::Text(error.to_string());
         let occupancy = self.dispatcher.occupancy(index);
         let is_idle = occupancy.waiting + occupancy.in_flight == 0;
+        if self.connections[index].state.is_ready() && !self.connections[index].has_streams() {
+            self.sink.closed_by_server(now);
+        }
         let (has_streams, has_begun) = match &self.connections[index].state {
             ConnectionState::Draining(_) => return self.drained(index, Close::Orderly, now),
             ConnectionState::Tunneling { .. } => {
@@ -249,6 +256,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         let is_ready = state.is_ready();
+        let has_served = state.session().is_some_and(|session| session.served > 0);
+        if let (Outcome::Tls, false, Some(reason)) = (outcome, has_served, &reason) {
+            self.sink.refusals.add_handshake(reason, now);
+        }
         self.note_preconnect_failure(outcome, reason.as_ref());
         for slot in self.dispatcher.slots_of(index) {
             let waits = !is_ready && self.dispatcher.is_waiting_on(slot, index);

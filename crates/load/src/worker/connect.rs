@@ -68,7 +68,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.quic_connected(index, now);
             return;
         }
-        self.sink.refusals.rule_out();
+        let entry = &self.connections[index];
+        if self.targets[entry.target].tls.is_none() {
+            self.sink.refusals.rule_out();
+        }
         self.write_proxy_header(index);
         if self.request_tunnel(index, now) {
             return;
@@ -225,6 +228,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             is_tcp: self.is_tcp(index),
         };
         self.record_opened(index, &opened, now);
+        if let Some(session) = self.connections[index].session_mut() {
+            session.last_heard = now;
+        }
         self.ready(index, now);
     }
 
@@ -316,7 +322,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .get_ref()
             .and_then(|error| error.downcast_ref::<QuicEnd>());
         let (outcome, reason) = match quic {
-            Some(end) => (end.outcome(), Reason::of_quic(end)),
+            Some(end) => {
+                let typed = self.targets.tls.as_ref().map(|tls| tls.typed);
+                let reason = Reason::of_quic(end, typed.unwrap_or_default());
+                (end.outcome(), reason)
+            }
             None => (
                 system::connect_outcome(error),
                 Reason::Text(error.to_string()),

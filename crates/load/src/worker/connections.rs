@@ -9,6 +9,9 @@ use crate::expect::Expectations;
 use crate::quic::QuicConnection;
 use crate::socket::Key;
 
+/// Maximum time in which a server is expected to reject a client's certificate after the handshake.
+const REJECTION_TIME_MAX: Nanos = Nanos::from_millis(250);
+
 /// State of the last send on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendState {
@@ -203,6 +206,16 @@ impl Connections {
     ) -> Progress {
         let state = &mut self.entries[index as usize].state;
         state.receive(bytes, now, &mut self.factory, expected, &mut self.buffers)
+    }
+
+    /// Returns true if a TLS connection has been open for longer than a server takes to reject a
+    /// client's certificate.
+    #[cold]
+    pub(super) fn has_secured(&self, now: Nanos) -> bool {
+        let mut sessions = self.entries.iter().filter_map(ConnectionEntry::session);
+        sessions.any(|session| {
+            session.is_tls() && now.since(session.last_heard) >= REJECTION_TIME_MAX
+        })
     }
 
     /// Handles the peer's close of a connection. Events that the close completes are added to the

@@ -27,7 +27,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let taken = self.dispatcher.slot(slot);
         let (index, stream) = (taken.connection, taken.stream());
         let received = match (taken.phase(), self.connections[index].session()) {
-            (Some(RequestPhase::InFlight), Some(session)) => session.http.received(stream),
+            (Some(RequestPhase::InFlight), Some(session)) => {
+                self.sink.refusals.sent_request_ended(outcome);
+                session.http.received(stream)
+            }
             _ => ResponseProgress::default(),
         };
         let Some((pending, own)) = self.dispatcher.end(slot) else {
@@ -126,9 +129,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
 /// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
-    use Outcome::{Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
+    use Outcome::{GrpcStatus, Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
     matches!(
         outcome,
-        Ok | UnexpectedBody | UnexpectedSize | UnexpectedStatus
+        Ok | GrpcStatus | UnexpectedBody | UnexpectedSize | UnexpectedStatus
     )
 }

@@ -4,7 +4,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::connections::SendState;
-use crate::connection::{ConnectionState, EventKind, Reason};
+use crate::connection::{ConnectionState, EventKind, HttpMachine, Reason};
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -30,10 +30,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         match kind {
             EventKind::Response { outcome, reusable } => {
                 if self.connections[index].has_streams() {
-                    self.on_stream_response(index, slot, outcome, now);
+                    self.on_stream_response(index, slot, outcome, None, now);
                 } else {
                     self.on_h1_response(index, slot, outcome, reusable, now);
                 }
+                return;
+            }
+            EventKind::CallFailed { status } => {
+                let reason = Reason::Grpc(status);
+                self.on_stream_response(index, slot, Outcome::GrpcStatus, Some(reason), now);
                 return;
             }
             // The peer did not process the request, so the request can be repeated with any method.
@@ -67,15 +72,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ) {
         let entry = &mut self.connections[index];
         let sent_all = entry.is_all_sent();
+        let mut keepalive = self.spec.transport.keepalive;
         if let Some(session) = entry.session_mut() {
+            if let HttpMachine::One(h1) = &session.http {
+                keepalive &= !h1.asked_to_close();
+            }
             session.served = session.served.saturating_add(1);
             if self.sink.negotiated.is_none() {
                 self.sink.negotiated = Some(session.negotiated());
             }
         }
         self.note_latency(slot, now);
-        let is_over = self.end_or_redirect(slot, outcome, now);
-        if reusable && sent_all && self.spec.transport.keepalive {
+        let is_over = self.end_or_redirect(slot, outcome, None, now);
+        if reusable && sent_all && keepalive {
             if is_over {
                 self.dispatcher.set_free(slot, now);
             }
@@ -83,14 +92,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.send_waiting(index, now);
             }
         } else if !reusable && sent_all {
+            if keepalive {
+                self.sink.closed_by_server(now);
+            }
             if is_over {
                 self.dispatcher.park(slot);
             }
             self.drain(index, now);
         } else {
             // There are two possible reasons: the response arrived before the request was sent, so
-            // the server does not read the rest; or the server keeps a connection open that the
-            // load does not reuse.
+            // the server does not read the rest; or the connection must not be reused, whether the
+            // server announced its close or not (RFC 9112 §9.6).
             self.close(index, Close::Abort);
             if is_over {
                 self.dispatcher.set_free(slot, now);
@@ -100,12 +112,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Handles a complete response on a stream: the request ends or follows a redirect.
-    fn on_stream_response(&mut self, index: u32, slot: u32, outcome: Outcome, now: Nanos) {
+    fn on_stream_response(
+        &mut self,
+        index: u32,
+        slot: u32,
+        outcome: Outcome,
+        reason: Option<Reason>,
+        now: Nanos,
+    ) {
         if let Some(session) = self.connections[index].session_mut() {
             session.served = session.served.saturating_add(1);
         }
         self.note_latency(slot, now);
-        if self.end_or_redirect(slot, outcome, now) {
+        if self.end_or_redirect(slot, outcome, reason.as_ref(), now) {
             self.dispatcher.set_free(slot, now);
         }
     }
@@ -197,6 +216,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<&Reason>,
         now: Nanos,
     ) {
+        self.sink.closed_by_server(now);
         let session = self.connections[index].session();
         let end_reason = session.and_then(|session| session.http.end_reason());
         for slot in self.dispatcher.slots_of(index) {
@@ -267,6 +287,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             && !session.http.is_going_away();
         let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
         if is_spent {
+            if session.http.is_going_away() {
+                self.sink.closed_by_server(now);
+            }
             self.note_preconnect_close();
             self.close(index, Close::Abort);
             self.vacated(index, now);

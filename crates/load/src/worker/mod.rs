@@ -63,7 +63,7 @@ use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
 use self::rendering::Renderer;
 pub(crate) use self::script_runner::ScriptRunner;
-pub(crate) use self::sink::Sink;
+pub(crate) use self::sink::{ClosedConnections, Sink};
 pub(crate) use self::slicing::SliceFeed;
 use self::targets::Targets;
 use self::think_times::ThinkTimes;
@@ -235,7 +235,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if now >= self.end || control.is_stopped() {
                 return Ok(now.min(self.end));
             }
-            if self.sink.refusals.ends_load(control) {
+            if self.gives_up(control, now) {
                 return Ok(now);
             }
             // Deadlines are compared with the time at which the sockets were last polled. If this
@@ -277,6 +277,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             self.meter.worked(woke, now, turn);
         }
+    }
+
+    /// Returns true if the load ends because every connection attempt fails.
+    #[inline]
+    fn gives_up(&mut self, control: &Control, now: Nanos) -> bool {
+        if self.sink.refusals.may_end_load() && self.connections.has_secured(now) {
+            self.sink.refusals.rule_out();
+        }
+        self.sink.refusals.ends_load(control)
     }
 
     /// Handles up to [`COMPLETIONS_MAX`] completions. The clock was last read at `woke`.

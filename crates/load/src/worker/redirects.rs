@@ -258,7 +258,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// in which case the request waits for its connection again. Returns true if the request
     /// finished.
     #[inline]
-    pub(super) fn end_or_redirect(&mut self, slot: u32, outcome: Outcome, now: Nanos) -> bool {
+    pub(super) fn end_or_redirect(
+        &mut self,
+        slot: u32,
+        outcome: Outcome,
+        reason: Option<&Reason>,
+        now: Nanos,
+    ) -> bool {
         if self.inspects_responses
             && let Some(has_ended) = self.inspect_response(slot, now)
         {
@@ -269,7 +275,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else {
             self.judge_status(slot, outcome)
         };
-        self.record_end(slot, outcome, None, now);
+        self.record_end(slot, outcome, reason, now);
         true
     }
 

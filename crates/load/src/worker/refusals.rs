@@ -1,34 +1,38 @@
-//! A load ends early when its target refuses every connection attempt.
+//! A load ends early when its target refuses every connection attempt or fails every TLS handshake.
 //!
-//! Each worker records its first refusal, and any connection attempt that was not refused. A worker
-//! whose connection attempts were all refused for [`REFUSED_TIME`] ends the load, unless another
-//! worker reached the target. Only one of these two decisions can be made
-//! ([`Control::rule_out_refusal`], [`Control::give_up`]).
+//! Each worker records its first failure, and any attempt that succeeded or failed in another way. A
+//! worker whose attempts all failed for [`REFUSED_TIME`] ends the load, unless another worker
+//! reached the target. Only one of these two decisions can be made ([`Control::rule_out_refusal`],
+//! [`Control::give_up`]).
 
 use std::io;
 
-use prony_record::{Finding, FindingId, Nanos, Severity};
+use prony_record::{Finding, FindingId, Nanos, Outcome, Severity};
 
+use crate::connection::Reason;
 use crate::progress::Control;
 use crate::socket::{Peer, system};
 use crate::spec::LoadSpec;
 
-/// Time after which a load ends if every connection attempt is refused.
+/// Time after which a load ends if every connection attempt fails.
 pub(crate) const REFUSED_TIME: Nanos = Nanos::from_secs(1);
 /// Maximum number of targets that the finding names.
 const TARGETS_NAMED_MAX: usize = 3;
 
-/// The refused connection attempts of a load. They are counted as long as every attempt is refused.
+/// The refused connection attempts and failed TLS handshakes of a load. They are counted as long as
+/// every attempt fails.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     count: u64,
+    /// Number of the counted attempts whose TLS handshake failed.
+    handshakes: u64,
     since: Option<Nanos>,
     last: Nanos,
-    /// The system's message for the last refusal.
+    /// The message of the last failure.
     error: String,
-    /// True if a connection attempt ended in a way other than refusal.
+    /// True if a connection attempt succeeded, or failed in another way.
     ruled_out: bool,
-    /// True if the other workers were notified that not every connection attempt was refused.
+    /// True if the other workers were notified that the target was reached.
     announced: bool,
 }
 
@@ -36,9 +40,20 @@ impl Refusals {
     /// Records a failed connection attempt. If `error` is not a refusal, the load no longer ends
     /// because of refusals.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
-        if !system::is_refusal(error) {
-            self.ruled_out = true;
-        } else if !self.ruled_out {
+        match system::is_refusal(error) {
+            true => self.count(&error, now),
+            false => self.ruled_out = true,
+        }
+    }
+
+    /// Records a failed TLS handshake.
+    pub(super) fn add_handshake(&mut self, reason: &Reason, now: Nanos) {
+        self.handshakes += 1;
+        self.count(reason, now);
+    }
+
+    fn count(&mut self, error: &dyn ToString, now: Nanos) {
+        if !self.ruled_out {
             self.count += 1;
             self.since.get_or_insert(now);
             self.last = now;
@@ -46,9 +61,10 @@ impl Refusals {
         }
     }
 
-    /// Adds another worker's refusals.
+    /// Adds another worker's failures.
     pub(crate) fn merge(&mut self, other: Refusals) {
         self.count += other.count;
+        self.handshakes += other.handshakes;
         self.since = match (self.since, other.since) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -59,13 +75,29 @@ impl Refusals {
         self.ruled_out |= other.ruled_out;
     }
 
-    /// Records that a connection attempt ended in a way other than refusal.
+    /// Records that a connection attempt succeeded, or failed in another way.
     #[inline]
     pub(super) fn rule_out(&mut self) {
         self.ruled_out = true;
     }
 
-    /// Returns true if the load ends because its targets refuse every connection attempt.
+    /// Records the end of a request that was sent. It shows that the server was reached, unless its
+    /// TLS connection may have been rejected: with TLS 1.3, the server checks the client's
+    /// certificate after the handshake is complete for the client.
+    #[inline]
+    pub(super) fn sent_request_ended(&mut self, outcome: Outcome) {
+        use Outcome::{ClosedEarly, Reset, Tls, Unfinished};
+        self.ruled_out |= !matches!(outcome, ClosedEarly | Reset | Tls | Unfinished);
+    }
+
+    /// Returns true if all connection attempts have failed for long enough to end the load.
+    #[inline]
+    pub(super) fn may_end_load(&self) -> bool {
+        let since = self.since.unwrap_or(self.last);
+        !self.ruled_out && self.last.since(since) >= REFUSED_TIME
+    }
+
+    /// Returns true if the load ends because every connection attempt fails.
     #[inline]
     pub(super) fn ends_load(&mut self, control: &Control) -> bool {
         !self.announced && self.decide(control)
@@ -76,35 +108,35 @@ impl Refusals {
             self.announced = true;
             return !control.rule_out_refusal();
         }
-        let since = self.since.unwrap_or(self.last);
-        if self.last.since(since) >= REFUSED_TIME {
-            control.give_up()
-        } else {
-            control.is_given_up()
+        match self.may_end_load() {
+            true => control.give_up(),
+            false => control.is_given_up(),
         }
     }
 
-    /// The finding about a load in which every connection attempt was refused.
+    /// The finding about a load in which every connection attempt failed.
     pub(crate) fn finding(&self, spec: &LoadSpec) -> Option<Finding> {
         let since = self.since.filter(|_| !self.ruled_out)?;
-        let count = match self.count {
-            1 => "the only connection attempt was refused".to_owned(),
-            count => format!(
-                "all {count} connection attempts in {:.1} s were refused",
-                self.last.since(since).as_secs_f64()
-            ),
+        let names = target_names(spec);
+        let span_s = self.last.since(since).as_secs_f64();
+        let all = |count, noun: &str, one: &str, many: &str| match count {
+            1 => format!("the only {noun} {one}"),
+            count => format!("all {count} {noun}s in {span_s:.1} s {many}"),
         };
-        let text = format!(
-            "Nothing is listening on {}: {count} ({}). Start the server, correct the address, or \
-                wait for the server with --wait-for-server.",
-            target_names(spec),
-            self.error
-        );
-        Some(Finding::new(
-            FindingId::NothingListens,
-            Severity::Error,
-            text,
-        ))
+        let error = &self.error;
+        let (id, text) = if self.handshakes == 0 {
+            let failed = all(self.count, "connection attempt", "was refused", "were refused");
+            let text = format!(
+                "Nothing is listening on {names}: {failed} ({error}). Start the server, correct the \
+                 address, or wait for the server with --wait-for-server."
+            );
+            (FindingId::NothingListens, text)
+        } else {
+            let failed = all(self.handshakes, "TLS handshake", "failed", "failed");
+            let text = format!("No TLS connection to {names} was established: {failed} ({error}).");
+            (FindingId::TlsFailed, text)
+        };
+        Some(Finding::new(id, Severity::Error, text))
     }
 }
 

@@ -82,6 +82,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Replaces an idle connection with one to another target.
     fn switch_target(&mut self, index: u32, target: u32, now: Nanos) {
+        if self.connections[index].state.is_ready() {
+            self.sink.closed_for_other_target(now);
+        }
         self.close(index, Close::Abort);
         self.connections[index].target = target;
         self.connect(index, now);

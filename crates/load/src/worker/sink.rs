@@ -13,6 +13,15 @@ use crate::protocols::StreamsLimit;
 use crate::reasons::Reasons;
 use crate::source::SourceCounts;
 
+/// Connections of the measured part that ended although later requests could have used them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClosedConnections {
+    /// Number of connections that the server closed.
+    pub(crate) by_server: u64,
+    /// Number of connections that the load replaced with connections to another server.
+    pub(crate) for_other_target: u64,
+}
+
 /// The counts and records of a worker. The sinks of all workers merge into one.
 pub(crate) struct Sink {
     pub(crate) recorder: Recorder,
@@ -30,6 +39,7 @@ pub(crate) struct Sink {
     pub(crate) preconnect: PreconnectReport,
     /// Refused connection attempts.
     pub(crate) refusals: Refusals,
+    pub(crate) closed: ClosedConnections,
     /// TCP connection attempts in the measured part.
     pub(crate) connects: ConnectCounts,
     /// Times from the first to the last byte of responses.
@@ -64,6 +74,7 @@ impl Sink {
             streams_limit: None,
             preconnect: PreconnectReport::default(),
             refusals: Refusals::default(),
+            closed: ClosedConnections::default(),
             connects: ConnectCounts::default(),
             body_waits: BodyWaits::default(),
             quic: None,
@@ -82,6 +93,8 @@ impl Sink {
         self.streams_limit = earliest(self.streams_limit, other.streams_limit);
         self.preconnect.merge(other.preconnect);
         self.refusals.merge(other.refusals);
+        self.closed.by_server += other.closed.by_server;
+        self.closed.for_other_target += other.closed.for_other_target;
         self.connects.merge(other.connects);
         self.body_waits.merge(other.body_waits);
         if let Some(quic) = other.quic {
@@ -144,6 +157,17 @@ impl Sink {
         if opened.is_tcp {
             self.connects.add(opened.connect);
         }
+    }
+
+    /// Records that the server closed a connection, or ended it with its last response.
+    #[inline]
+    pub(super) fn closed_by_server(&mut self, now: Nanos) {
+        self.closed.by_server += u64::from(self.recorder.is_measured_at(now));
+    }
+
+    /// Records that a connection was replaced with one to another server.
+    pub(super) fn closed_for_other_target(&mut self, now: Nanos) {
+        self.closed.for_other_target += u64::from(self.recorder.is_measured_at(now));
     }
 
     /// Records that a request of this entry was due at `due` but never started.

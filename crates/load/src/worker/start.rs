@@ -115,6 +115,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else {
             // A connection to another target is aborted, because otherwise its port would stay in
             // TIME_WAIT.
+            if entry.state.is_ready() {
+                self.sink.closed_for_other_target(now);
+            }
             self.close(index, Close::Abort);
             let entry = &mut self.connections[index];
             entry.target = target;

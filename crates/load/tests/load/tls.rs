@@ -1,5 +1,6 @@
 //! Tests of certificates, TLS versions and ciphers, and of their reports.
 
+use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use prony_load::SpecError;
@@ -510,5 +511,90 @@ fn hints_fit_what_a_server_without_tls_sent() {
         let record = load(&raw.tls_url(), "-n 2 -c 1 --insecure");
         assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
         assert!(errors(&record).contains(hint), "{}", errors(&record));
+    }
+}
+
+/// A server in OpenSSL with its own certificate. It is stopped when the value is dropped.
+struct OpensslServer {
+    process: std::process::Child,
+    port: u16,
+    /// Keeps the certificate's files.
+    _folder: tempfile::TempDir,
+}
+
+impl OpensslServer {
+    /// Creates a key with the options of `openssl genpkey`, and a certificate with those of
+    /// `openssl x509`, then starts `openssl s_server` with further options.
+    fn new(key: &str, certificate: &str, extensions: &str, server: &str) -> OpensslServer {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |words: &str| {
+            let done = std::process::Command::new("openssl")
+                .args(words.split_whitespace())
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{words}: {done:?}");
+        };
+        std::fs::write(folder.path().join("extensions"), extensions).unwrap();
+        run(&format!("genpkey -out key {key}"));
+        run("req -new -key key -subj /CN=other.test -out request");
+        run(&format!(
+            "x509 -req -in request -signkey key -out certificate {certificate}"
+        ));
+        let mut process = std::process::Command::new("openssl")
+            .args("s_server -accept 127.0.0.1:0 -cert certificate -key key -www".split(' '))
+            .args(server.split_whitespace())
+            .current_dir(folder.path())
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let accepts = lines.find_map(|line| line.unwrap().strip_prefix("ACCEPT ").map(str::to_owned));
+        let address = accepts.expect("openssl s_server doesn't listen");
+        std::thread::spawn(move || lines.for_each(drop));
+        OpensslServer {
+            process,
+            port: address.rsplit(':').next().unwrap().parse().unwrap(),
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for OpensslServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn with_insecure_any_certificate_is_accepted() {
+    let elliptic = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
+    let rsa = "-algorithm RSA -pkeyopt rsa_keygen_bits:2048";
+    let weak = "-algorithm RSA -pkeyopt rsa_keygen_bits:1024";
+    let use_extensions = "-days 9 -extfile extensions";
+    let critical = "1.2.3.4=critical,ASN1:UTF8String:odd";
+    let wrong_use = "extendedKeyUsage=critical,codeSigning\nbasicConstraints=critical,CA:TRUE";
+    for (key, certificate, extensions, server) in [
+        // Without extensions, OpenSSL creates version 1.
+        (rsa, "-days 9", "", ""),
+        (elliptic, "-days 9", "", ""),
+        (elliptic, use_extensions, critical, ""),
+        (elliptic, use_extensions, wrong_use, ""),
+        (elliptic, "-days 0", "", ""),
+        (rsa, "-days 9 -sha1", "", "-cipher ALL:@SECLEVEL=0"),
+        (rsa, "-days 9 -md5", "", "-cipher ALL:@SECLEVEL=0"),
+        (weak, "-days 9 -sha1", "", "-cipher ALL:@SECLEVEL=0"),
+    ] {
+        for version in ["1.2", "1.3"] {
+            let server = OpensslServer::new(key, certificate, extensions, server);
+            let url = format!("https://127.0.0.1:{}/", server.port);
+            let flags = ["-n", "2", "-c", "1", "--insecure", "--tls-min", version];
+            let record = load_with(&url, &[&flags[..], &["--tls-max", version]].concat());
+            let case = format!("{key}, {certificate}, {extensions}, TLS {version}");
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 2)], "{case}: {}", errors(&record));
+        }
     }
 }

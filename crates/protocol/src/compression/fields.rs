@@ -79,6 +79,10 @@ pub struct Fields {
     pub content_length: Option<u64>,
     /// Size of the list, in bytes as counted by RFC 9113 §6.5.2.
     pub list_bytes: u64,
+    /// True if the Content-Type is gRPC's.
+    pub is_grpc: bool,
+    /// Value of `grpc-status`.
+    pub grpc_status: Option<u16>,
     /// First fault that makes the list invalid both as headers and as trailers.
     pub fault: Option<FieldFault>,
     /// True after the first field that isn't a pseudo-header field.
@@ -105,6 +109,14 @@ impl Fields {
                     self.blame(FieldFault::LengthsDiffer);
                 }
                 self.content_length = Some(length);
+            }
+            Meaning::GrpcContent => {
+                self.regular = true;
+                self.is_grpc = true;
+            }
+            Meaning::GrpcStatus(status) => {
+                self.regular = true;
+                self.grpc_status = Some(status);
             }
             Meaning::Fault(fault) => self.blame(fault),
         }
@@ -162,6 +174,8 @@ pub(crate) struct Name {
 pub(crate) enum NameKind {
     Status,
     ContentLength,
+    ContentType,
+    GrpcStatus,
     /// A name whose values are irrelevant to the decoder.
     Regular,
     /// A name that makes the response malformed, whatever its value.
@@ -173,6 +187,9 @@ pub(crate) enum NameKind {
 pub(crate) enum Meaning {
     Status(u16),
     Length(u64),
+    /// A Content-Type of gRPC.
+    GrpcContent,
+    GrpcStatus(u16),
     Regular,
     Fault(FieldFault),
 }
@@ -185,6 +202,8 @@ impl Name {
             [b':', ..] if name == b":status" => NameKind::Status,
             [b':', ..] => NameKind::Fault(FieldFault::PseudoHeader),
             b"content-length" => NameKind::ContentLength,
+            b"content-type" => NameKind::ContentType,
+            b"grpc-status" => NameKind::GrpcStatus,
             b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
             | b"upgrade" => NameKind::Fault(FieldFault::ConnectionSpecific),
             _ if !is_token(name) => NameKind::Fault(FieldFault::Name),
@@ -206,6 +225,12 @@ impl Field {
             NameKind::Regular => match regular_fault(value) {
                 None => Meaning::Regular,
                 Some(fault) => Meaning::Fault(fault),
+            },
+            NameKind::ContentType | NameKind::GrpcStatus => match regular_fault(value) {
+                Some(fault) => Meaning::Fault(fault),
+                None if name.kind == NameKind::GrpcStatus => grpc_status(value),
+                None if is_grpc(value) => Meaning::GrpcContent,
+                None => Meaning::Regular,
             },
             NameKind::Status => match value {
                 [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
@@ -236,6 +261,18 @@ fn regular_fault(value: &[u8]) -> Option<FieldFault> {
     } else {
         None
     }
+}
+
+/// Returns true if this Content-Type is gRPC's, with any message format. gRPC-Web, which sends its
+/// status in the body, has another type.
+fn is_grpc(value: &[u8]) -> bool {
+    let (kind, rest) = value.split_at_checked(b"application/grpc".len()).unwrap_or_default();
+    kind.eq_ignore_ascii_case(b"application/grpc") && matches!(rest, [] | [b'+' | b';' | b' ', ..])
+}
+
+fn grpc_status(value: &[u8]) -> Meaning {
+    let status = decimal(value).and_then(|status| u16::try_from(status).ok());
+    status.map_or(Meaning::Regular, Meaning::GrpcStatus)
 }
 
 /// Parses one or more digits (RFC 9110 §8.6).

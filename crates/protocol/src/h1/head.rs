@@ -289,7 +289,7 @@ fn value_fault(bytes: &[u8]) -> H1Violation {
 }
 
 /// Returns the elements of a list (RFC 9110 §5.6.1), including empty ones.
-fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }
 

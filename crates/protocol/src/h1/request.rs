@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Version;
+use super::head::elements;
 use crate::field::{is_token, is_value, trim};
 
 /// Default value of the `User-Agent` header.
@@ -80,6 +81,34 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     out.extend_from_slice(b"\r\n");
     write_body(&mut out, spec.body, framing);
     Ok(out)
+}
+
+/// Returns true if no other request may follow this serialized request on its connection: it has the
+/// connection option `close` (RFC 9112 §9.6), or it is HTTP/1.0 without `keep-alive` (§9.3). Returns
+/// false if the bytes are not an HTTP/1 request.
+#[must_use]
+pub fn asks_to_close(request: &[u8]) -> bool {
+    let lines = request.split(|&byte| byte == b'\n');
+    let mut lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let first = lines.next().unwrap_or_default();
+    let mut is_kept = match first {
+        _ if first.ends_with(b" HTTP/1.1") => true,
+        _ if first.ends_with(b" HTTP/1.0") => false,
+        _ => return false,
+    };
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let (name, value) = line.split_at_checked(b"connection:".len()).unwrap_or_default();
+        if !name.eq_ignore_ascii_case(b"connection:") {
+            continue;
+        }
+        for option in elements(value) {
+            if option.eq_ignore_ascii_case(b"close") {
+                return true;
+            }
+            is_kept |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+    !is_kept
 }
 
 /// Method by which a request marks the end of its body.

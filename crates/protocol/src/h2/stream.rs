@@ -4,7 +4,7 @@ use super::StreamViolation;
 use super::flow::{ReceiveWindow, SendWindow};
 use crate::compression::Fields;
 use crate::h1::Expects;
-use crate::response_stage::{ResponseStage, SectionRole};
+use crate::response_stage::{GrpcCall, ResponseStage, SectionRole};
 
 /// State of a stream: Figure 2 of RFC 9113 §5.1, for a client without server push.
 ///
@@ -57,6 +57,8 @@ pub(super) struct Stream {
     /// True if a WINDOW_UPDATE must be sent with the next output.
     pub(super) window_update_due: bool,
     pub(super) expects: Expects,
+    /// The gRPC call, once the head of the response has arrived.
+    pub(super) call: Option<GrpcCall>,
 }
 
 impl Stream {
@@ -71,6 +73,7 @@ impl Stream {
         receive_window: ReceiveWindow::new(0),
         window_update_due: false,
         expects: Expects::Body,
+        call: None,
     };
 
     #[inline]
@@ -94,6 +97,7 @@ impl Stream {
         ends: bool,
     ) -> Result<SectionRole, StreamViolation> {
         let role = self.response.section(fields, self.expects)?;
+        GrpcCall::update(&mut self.call, role, fields);
         match role {
             SectionRole::Interim(_) if ends => Err(StreamViolation::InterimEnds),
             SectionRole::Trailers if !ends => Err(StreamViolation::TrailersDoNotEnd),

@@ -166,6 +166,7 @@ impl Streams {
             receive_window: windows.1,
             window_update_due: false,
             expects,
+            call: None,
         };
         id
     }

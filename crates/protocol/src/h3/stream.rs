@@ -3,7 +3,7 @@
 use super::{H3FrameType, H3Violation};
 use crate::compression::Fields;
 use crate::h1::Expects;
-use crate::response_stage::{ResponseFault, ResponseStage, SectionRole};
+use crate::response_stage::{GrpcCall, ResponseFault, ResponseStage, SectionRole};
 
 /// Stage of an exchange (RFC 9114 §4.1).
 ///
@@ -43,6 +43,8 @@ pub(super) struct H3Stream {
     pub(super) tag: u32,
     pub(super) stage: ExchangeStage,
     pub(super) expects: Expects,
+    /// The gRPC call, once the head of the response has arrived.
+    pub(super) call: Option<GrpcCall>,
     pub(super) reading: FrameReading,
     /// The part of an incomplete frame header or field section that has arrived. The memory is
     /// reused for the next stream.
@@ -57,6 +59,7 @@ impl H3Stream {
             tag: 0,
             stage: ExchangeStage::Closed,
             expects: Expects::Body,
+            call: None,
             reading: FrameReading::Header,
             kept: Vec::new(),
         }
@@ -107,6 +110,7 @@ impl H3Stream {
             return Ok(SectionRole::Trailers);
         };
         let role = response.section(fields, self.expects)?;
+        GrpcCall::update(&mut self.call, role, fields);
         if role == SectionRole::Trailers {
             response.check_end()?;
             self.stage = ExchangeStage::Trailed;

@@ -1,6 +1,6 @@
 //! Tests of the encoding and rejection of requests.
 
-use prony_protocol::h1::{RequestError, RequestSpec, Version, encode_request};
+use prony_protocol::h1::{RequestError, RequestSpec, Version, asks_to_close, encode_request};
 
 const GET: RequestSpec<'static> = RequestSpec {
     method: "GET",
@@ -330,5 +330,26 @@ fn framing_that_contradicts_the_body_is_refused() {
             ..post
         });
         assert_eq!(result, Err(RequestError::TwoFramings));
+    }
+}
+
+#[test]
+fn a_request_may_ask_for_the_end_of_its_connection() {
+    for (request, asks) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", false),
+        ("GET / HTTP/1.1\r\nConnection: close\r\n\r\n", true),
+        ("GET / HTTP/1.1\r\nCONNECTION:\tte , CLOSE\r\n\r\n", true),
+        ("GET / HTTP/1.1\nconnection:close\n\n", true),
+        ("GET / HTTP/1.1\r\nConnection: closed\r\n\r\n", false),
+        ("GET / HTTP/1.1\r\nX-Connection: close\r\n\r\n", false),
+        ("GET / HTTP/1.1\r\nConnection: te\r\nConnection: close\r\n\r\n", true),
+        ("POST / HTTP/1.1\r\n\r\nx\r\nConnection: close\r\n\r\n", false),
+        ("GET / HTTP/1.0\r\n\r\n", true),
+        ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", false),
+        ("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", true),
+        ("", false),
+        ("no request", false),
+    ] {
+        assert_eq!(asks_to_close(request.as_bytes()), asks, "{request:?}");
     }
 }

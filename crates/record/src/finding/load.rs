@@ -131,6 +131,17 @@ pub(super) const NOTHING_LISTENS: FindingInfo = FindingInfo {
     ..BASE
 };
 
+pub(super) const TLS_FAILED: FindingInfo = FindingInfo {
+    seen: "No TLS connection was established: every handshake failed.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "No request was served, so there is nothing to measure. The load ends at the first \
+              failure that occurs one second or more after the initial one.",
+    action: "The finding names the reason. Correct the certificate, the name (`--sni`), the \
+             versions and ciphers, or the port.",
+    ..BASE
+};
+
 pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
     seen: "TCP connection attempts took as long as if a SYN had been lost and retransmitted.",
     severities: &[
@@ -190,10 +201,12 @@ pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
 pub(super) const CONNECTIONS_NOT_REUSED: FindingInfo = FindingInfo {
     seen: "Keep-alive was requested, but the load opened many connections.",
     severities: &[(Note, "")],
-    meaning: "The number of opened connections exceeds the sum of the configured connections, 5% \
-              of the requests, and one for each failure. The server closes connections, and the \
-              figures include the cost of connecting.",
-    action: "Check the server's keep-alive limits, unless they are what you are comparing.",
+    meaning: "The number of connections that ended between requests exceeds the sum of the configured \
+              connections, 5% of the requests, and one for each failure. The finding names the \
+              side that ended them: the server, or prony, because a redirect or a list led to \
+              another server. The figures include the cost of connecting.",
+    action: "Check the server's keep-alive limits, unless they are what you are comparing. To avoid \
+             connects to other servers, load each server alone.",
     explains_difference: true,
     ..BASE
 };

@@ -55,6 +55,7 @@ registry! {
     ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED,
     Errors "errors" => load::ERRORS,
     NothingListens "nothing-listens" => load::NOTHING_LISTENS,
+    TlsFailed "tls-failed" => load::TLS_FAILED,
     SynRetransmitted "syn-retransmitted" => load::SYN_RETRANSMITTED,
     PortExhaustion "port-exhaustion" => load::PORT_EXHAUSTION,
     PortsScarce "ports-scarce" => load::PORTS_SCARCE,

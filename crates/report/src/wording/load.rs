@@ -223,6 +223,7 @@ pub(crate) fn meaning(outcome: Outcome) -> &'static str {
         Outcome::ClosedEarly => "the connection closed before the response began",
         Outcome::Truncated => "the connection closed during the response",
         Outcome::Protocol => "the response violated the protocol",
+        Outcome::GrpcStatus => "the gRPC call failed",
         Outcome::Redirect => "redirects that could not be followed",
         Outcome::Timeout => "no complete response in time",
         Outcome::Unfinished => "in flight when the load ended",

@@ -435,3 +435,26 @@ fn requests_that_were_not_sent_count_no_bytes() {
     assert_eq!(outcomes.all(), [(Outcome::Reset, 4)]);
     assert_eq!(outcomes.record.totals.bytes_out, 0);
 }
+
+#[test]
+fn a_request_that_asks_for_a_close_is_the_last_on_its_connection() {
+    // The server closes without announcing it, so a second request would be lost. A request with the
+    // method POST would not be sent again.
+    let server = || responding(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(2), Step::Close)]));
+    for words in [
+        "-X POST --body x -H Connection:close",
+        "-X POST --body x -H connection:TE,Close",
+        "-X POST --body x --http 1.0 -H Connection:TE",
+        "-X POST --body x{{seq}} -H Connection:close",
+        "-X POST --body x -H Connection:te{{seq}},close",
+    ] {
+        let outcomes = load(&format!("-n 20 -c 2 {words}"), server());
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 20)], "{words}");
+        assert_eq!(outcomes.connects(), 20, "{words}");
+        assert_eq!(outcomes.finding("connections-not-reused"), None, "{words}");
+    }
+    let outcomes = load("-n 20 -c 2 -H Connection:keep-alive", steady(ms(1), OK));
+    assert_eq!(outcomes.connects(), 2);
+    assert!(!spec("-n 1 -H Connection:close").info().keepalive);
+    assert!(spec("-n 1 -H Connection:keep-alive").info().keepalive);
+}

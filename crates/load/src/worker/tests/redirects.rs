@@ -177,3 +177,20 @@ fn a_timeout_in_a_hop_is_that_of_any_request() {
     let hop = redirect(302, "/1", "moved").len() as u64;
     assert_eq!(outcomes.record.totals.bytes_in, 4 * hop);
 }
+
+#[test]
+fn connections_that_a_redirect_replaces_are_not_blamed_on_the_server() {
+    let server = responding(|request| {
+        let response = match request.bytes.starts_with(b"GET /on ") {
+            true => OK.to_vec(),
+            false => redirect(302, "http://127.0.0.1:2/on", ""),
+        };
+        reply([(ms(1), Step::Send(response))])
+    });
+    let outcomes = load("-n 50 -c 1 --follow 1", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 50)]);
+    assert_eq!(outcomes.connects(), 100);
+    let text = outcomes.finding("connections-not-reused").unwrap();
+    assert!(text.contains("prony replaced 99 "), "{text}");
+    assert!(!text.contains("the server closed"), "{text}");
+}

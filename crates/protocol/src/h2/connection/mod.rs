@@ -17,7 +17,7 @@ use super::streams::Streams;
 use super::{
     ClientSettings, EncodedRequest, ErrorCode, H2Violation, StartError, StreamId, frame, limits,
 };
-use crate::response_stage::UnfinishedRequest;
+use crate::response_stage::{GrpcCall, UnfinishedRequest};
 
 /// Client side of one connection, as a state machine.
 ///
@@ -60,6 +60,8 @@ pub struct Connection {
     turn: usize,
     /// True if no stream can send more of its body until the peer enlarges a window.
     bodies_blocked: bool,
+    /// The gRPC call that ended last; `None` if that response was not gRPC's.
+    ended_call: Option<GrpcCall>,
 }
 
 impl Connection {
@@ -89,9 +91,18 @@ impl Connection {
             failed: None,
             turn: 0,
             bodies_blocked: false,
+            ended_call: None,
         };
         connection.write_preface();
         connection
+    }
+
+    /// Returns the gRPC call of the response that ended with the last [`End`](super::ConnectionEvent::End), or
+    /// `None` if it was not gRPC's.
+    #[inline]
+    #[must_use]
+    pub fn ended_call(&self) -> Option<GrpcCall> {
+        self.ended_call
     }
 
     /// Resets the state for the next connection. The memory and the decoder's cache are kept.

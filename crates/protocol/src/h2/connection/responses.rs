@@ -234,6 +234,7 @@ impl Connection {
         if let Err(violation) = stream.check_end() {
             return Some(self.break_stream(slot, violation));
         }
+        self.ended_call = stream.call;
         self.streams.close(slot);
         if state != StreamState::HalfClosedLocal {
             // The exchange is over, so the rest of the request isn't needed.

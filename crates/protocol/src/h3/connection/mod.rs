@@ -14,7 +14,7 @@ use super::{
     H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3StreamViolation, H3Violation,
     limits, varint,
 };
-use crate::response_stage::UnfinishedRequest;
+use crate::response_stage::{GrpcCall, UnfinishedRequest};
 
 /// Client side of one connection, as a state machine above QUIC.
 ///
@@ -50,6 +50,8 @@ pub struct H3Connection {
     /// First stream that the peer won't process, according to its GOAWAY.
     first_rejected: Option<u64>,
     failed: Option<H3Violation>,
+    /// The gRPC call that ended last; `None` if that response was not gRPC's.
+    ended_call: Option<GrpcCall>,
 }
 
 /// Initiator and direction of a stream, which are encoded in the lowest two bits of its identifier
@@ -95,9 +97,18 @@ impl H3Connection {
             idle_frames: 0,
             first_rejected: None,
             failed: None,
+            ended_call: None,
         };
         connection.write_opening();
         connection
+    }
+
+    /// Returns the gRPC call of the response that ended with the last [`H3Event::End`], or
+    /// `None` if it was not gRPC's.
+    #[inline]
+    #[must_use]
+    pub fn ended_call(&self) -> Option<GrpcCall> {
+        self.ended_call
     }
 
     /// Resets the state for the next connection. The memory and the decoder's cache are kept.

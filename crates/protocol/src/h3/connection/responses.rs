@@ -207,6 +207,7 @@ impl H3Connection {
         if let Err(fault) = stream.check_end() {
             return Ok(self.break_stream(slot, fault.into()));
         }
+        self.ended_call = self.streams.at(slot).call;
         self.streams.close(slot);
         Ok(H3Event::End { tag })
     }

@@ -252,3 +252,37 @@ fn a_server_without_the_requested_version_fails_the_requests() {
     let outcomes = load("--http 2 -c 2 --streams 4 -n 20", server);
     assert_eq!(outcomes.all(), [(Outcome::Protocol, 20)]);
 }
+
+#[test]
+fn a_load_whose_handshakes_all_fail_for_over_a_second_ends() {
+    let load = |words: &str, server: TlsServer| {
+        let url = Some("https://127.0.0.1:1/");
+        let spec = LoadSettings::typed(words).resolve(url).unwrap();
+        simulate(&spec, vec![Box::new(server)])
+    };
+    let slow = || steady(ms(10)).connecting(|_| Connect::Accept(ms(20)));
+    for words in ["-d 10s -c 1", "-d 10s -r 50 -c 4"] {
+        // No CA has signed the server's certificate.
+        let config = config(&TLS13, &[]);
+        let server = TlsServer::new(move |_| config.clone(), slow());
+        let outcomes = load(&format!("--threads 1 {words}"), server);
+        let text = outcomes.finding("tls-failed").unwrap();
+        assert!(text.contains("TLS handshakes in 1.0 s failed"), "{text}");
+        assert!(text.contains("UnknownIssuer"), "{text}");
+        let record = &outcomes.record;
+        assert!(record.totals.elapsed_s <= 2.0, "{words}");
+        assert_eq!(record.response_time_us.max, 0.0, "{words}");
+    }
+    // One connection is accepted, so the load goes on.
+    let (good, bad) = (config(&TLS13, &[b"http/1.1"]), config(&TLS12, &[]));
+    let server = TlsServer::new(
+        move |connection| match connection {
+            0 => good.clone(),
+            _ => bad.clone(),
+        },
+        slow(),
+    );
+    let outcomes = load("--threads 1 -d 3s -c 2 -k --tls-min 1.3", server);
+    assert_eq!(outcomes.finding("tls-failed"), None);
+    assert_eq!(outcomes.record.totals.elapsed_s, 3.0);
+}

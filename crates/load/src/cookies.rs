@@ -217,13 +217,22 @@ fn is_top(domain: &str, host: &str) -> bool {
     !domain.contains('.') && domain != host
 }
 
-/// Returns the expiry time that a Max-Age attribute sets, counted from `now`.
+/// Longest lifetime that a Max-Age attribute sets, in seconds. No load lasts that long.
+const LIFETIME_MAX_S: u64 = 1 << 32;
+
+/// Returns the expiry time that a Max-Age attribute sets, counted from `now`. A number may have any
+/// number of digits (RFC 6265 §5.2.2).
 fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
-    let seconds: i64 = seconds.parse().ok()?;
-    match u64::try_from(seconds) {
-        Ok(seconds) => now.checked_add(Duration::from_secs(seconds)),
-        Err(_) => Some(SystemTime::UNIX_EPOCH),
+    let digits = seconds.strip_prefix('-').unwrap_or(seconds);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
     }
+    if digits.len() < seconds.len() {
+        return Some(SystemTime::UNIX_EPOCH);
+    }
+    // Only a number that is too large can't be parsed.
+    let seconds = digits.parse().unwrap_or(LIFETIME_MAX_S).min(LIFETIME_MAX_S);
+    now.checked_add(Duration::from_secs(seconds))
 }
 
 /// Parses an Expires date in one of HTTP's formats or in Netscape's: `Wed, 21-Oct-2026 07:28:00
@@ -325,6 +334,14 @@ mod tests {
             ("Max-Age=0", false),
             ("Max-Age=-5", false),
             ("Max-Age=x", true),
+            ("Max-Age=-99999999999999999999", false),
+            ("Max-Age=99999999999999999999", true),
+            ("Max-Age=18446744073709551615", true),
+            ("Max-Age=-", true),
+            (
+                "Expires=Wed, 21 Oct 2015 07:28:00 GMT; Max-Age=99999999999999999999",
+                true,
+            ),
             ("Expires=Wed, 21 Oct 2015 07:28:00 GMT", false),
             ("Expires=Wed, 21-Oct-2015 07:28:00 GMT", false),
             ("Expires=Sat, 21 Oct 2090 07:28:00 GMT", true),

@@ -157,9 +157,10 @@ impl RequestTemplate {
             values: marks.values().to_vec(),
             head: head_pieces(head, marks, draft.body_varies),
             body,
-            connection_varies: draft.headers.iter().any(|(name, value)| {
-                name.eq_ignore_ascii_case("connection") && marks.is_in(value)
-            }),
+            connection_varies: draft
+                .headers
+                .iter()
+                .any(|(name, value)| name.eq_ignore_ascii_case("connection") && marks.is_in(value)),
             fields,
             origin: marked.origin.as_ref().map(|parts| OriginTemplate {
                 path: marks.split(parts.url.path.as_bytes()),

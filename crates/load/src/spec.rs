@@ -243,8 +243,7 @@ impl LoadSettings {
         let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         // Over HTTP/2, the header Connection is not sent.
         let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
-        let all_close =
-            is_http1 && script.is_none() && listed.requests.iter().all(|it| it.closes);
+        let all_close = is_http1 && script.is_none() && listed.requests.iter().all(|it| it.closes);
         let mut spec = LoadSpec {
             entries: Entries::of(methods_and_urls),
             cumulative_weights: cumulative(listed.weights.as_deref().unwrap_or_default()),

@@ -23,6 +23,12 @@ pub struct ReadinessProbe {
     /// True if the path is requested over TLS, without verification of the certificate. Always true
     /// for UDP, because the request then uses HTTP/3.
     pub https: bool,
+    /// Server name for TLS, if it is not the endpoint's host.
+    #[serde(default)]
+    pub sni: Option<String>,
+    /// Value of the Host header, if it is not the endpoint's address.
+    #[serde(default)]
+    pub host: Option<String>,
 }
 
 impl ReadinessProbe {
@@ -44,6 +50,12 @@ impl ReadinessProbe {
         let settings = LoadSettings {
             unix,
             http,
+            sni: self.sni.clone().filter(|_| self.https),
+            header: self
+                .host
+                .iter()
+                .map(|host| format!("Host: {host}"))
+                .collect(),
             // Accept any certificate, because readiness does not depend on it.
             insecure: true,
             ..LoadSettings::from_environment()

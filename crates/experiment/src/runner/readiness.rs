@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use prony_load::LoadSettings;
+
 use super::Interrupt;
 use crate::host::{Host, ReadinessProbe};
 use crate::plan::ReadySettings;
@@ -35,11 +37,20 @@ pub enum ReadinessError {
     Interrupted,
 }
 
+/// Returns the value of the Host header in the settings of a load, unless it varies.
+fn host_header(load: &LoadSettings) -> Option<String> {
+    let mut lines = load.header.iter().filter_map(|line| line.split_once(':'));
+    let (_, host) = lines.find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
+    let host = host.trim();
+    (!host.contains("{{")).then(|| host.to_owned())
+}
+
 /// Waits until a probe of the service succeeds, as defined by `ready`. Probes are sent from the
-/// service's place.
+/// service's place. `load` has the settings of the load whose target the service is.
 pub(crate) fn wait(
     service: &str,
     ready: &ReadySettings,
+    load: Option<&LoadSettings>,
     allocated: Option<&Allocated>,
     host: &mut dyn Host,
     interrupt: &Interrupt,
@@ -53,6 +64,8 @@ pub(crate) fn wait(
         endpoint: endpoint.clone(),
         get: ready.get.clone(),
         https: ready.https,
+        sni: load.and_then(|load| load.sni.clone()),
+        host: load.and_then(host_header),
     });
     loop {
         if interrupt.is_stopped() {

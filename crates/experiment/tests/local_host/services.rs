@@ -314,6 +314,8 @@ fn a_service_is_ready_when_its_udp_port_is_bound() {
             endpoint: endpoints[1].clone(),
             get: None,
             https: false,
+            sni: None,
+            host: None,
         };
         let program = "import socket,sys\n\
             s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\

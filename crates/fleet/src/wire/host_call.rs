@@ -276,6 +276,8 @@ mod tests {
                 endpoint,
                 get: Some("/".to_owned()),
                 https: true,
+                sni: Some("a.test".to_owned()),
+                host: None,
             },
         });
         for call in [HostCall::Renew, HostCall::Sample, HostCall::Close] {

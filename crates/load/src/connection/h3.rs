@@ -17,10 +17,14 @@ use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
 use crate::quic::{EarlyData, QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
 use crate::script::CaptureSpec;
+use crate::tls::TypedTls;
 
 /// Maximum number of request bytes that may wait for flow control. While more bytes are waiting, no
 /// request starts.
 const UNSENT_BYTES_MAX: usize = 512 * 1024;
+
+/// Status of a request that the server does not process as early data (RFC 8470 §5.2).
+const TOO_EARLY: u16 = 425;
 
 /// The client side of HTTP/3 on one connection.
 pub(crate) struct H3 {
@@ -73,6 +77,8 @@ struct H3Stream {
     /// Value of `receive_calls` during the last call to [`H3::receive`] that read the stream.
     read_in: u64,
     response: StreamResponse,
+    /// True if the request was sent as early data.
+    is_early: bool,
 }
 
 /// The bytes of the last short request. Successive requests of a connection are often equal, and
@@ -113,6 +119,7 @@ impl H3 {
             pending: Bytes::new(),
             read_in: 0,
             response: StreamResponse::new(capture),
+            is_early: false,
         });
         H3 {
             http,
@@ -193,6 +200,12 @@ impl H3 {
         self.next_stream = quic.open(StreamDirection::Both);
     }
 
+    /// Returns true if the server allowed this side's control and QPACK streams. A server must allow
+    /// three streams from the start (RFC 9114 §6.2); without them, no request can ever be sent.
+    pub(crate) fn has_own_streams(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// The captured part of the last response on a stream.
     pub(super) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
         self.streams[stream as usize].response.captured.as_deref()
@@ -236,6 +249,7 @@ impl H3 {
         self.active_peak = self.active_peak.max(self.active());
         let slot = &mut self.streams[tag as usize];
         slot.stream = Some(stream);
+        slot.is_early = self.early_since.is_some();
         slot.response.start(expected);
         slot.pending = self.last_request.share(request.wire());
         quic.write_shared(stream, &mut slot.pending);
@@ -511,6 +525,10 @@ impl H3 {
             QuicEnd::Aborted { outcome, .. } if outcome != Outcome::Reset && !is_idle => {
                 return Progress::Broken(outcome, Reason::Text(text));
             }
+            QuicEnd::Tls(_) | QuicEnd::Alert(_) if !is_idle => {
+                let reason = Reason::of_quic(&end, TypedTls::default());
+                return Progress::Broken(Outcome::Tls, reason);
+            }
             _ => Some(Reason::Text(text)),
         };
         match is_idle {
@@ -522,6 +540,14 @@ impl H3 {
     #[inline]
     pub(super) fn received(&self, tag: u32) -> ResponseProgress {
         self.streams[tag as usize].response.received()
+    }
+
+    /// Returns true if the stream's request was sent as early data, and the server refused to process
+    /// it then (425, RFC 8470 §5.2).
+    #[inline]
+    pub(crate) fn was_too_early(&self, tag: u32) -> bool {
+        let stream = &self.streams[tag as usize];
+        stream.is_early && stream.response.status == Some(TOO_EARLY)
     }
 
     /// Bytes of a stream's request that flow control has not permitted yet.

@@ -66,6 +66,19 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// Returns the reason in terms of the request that failed: a switch of protocols may have been
+    /// asked for.
+    pub(crate) fn of_request(self, request: &[u8]) -> Reason {
+        match self {
+            Reason::Http1(h1::H1Violation::Upgrade) if h1::asks_to_upgrade(request) => {
+                let text = "the server switched to another protocol (101), as the request's header \
+                            Upgrade asked; WebSocket is not supported";
+                Reason::Text(text.to_owned())
+            }
+            reason => reason,
+        }
+    }
+
     /// The reason why a QUIC connection was not established.
     pub(crate) fn of_quic(end: &QuicEnd, typed: TypedTls) -> Reason {
         match end {
@@ -150,8 +163,8 @@ impl Reason {
 /// Returns a hint about a rejected certificate.
 fn hint_of_certificate(error: &rustls::CertificateError, typed: TypedTls) -> &'static str {
     use rustls::CertificateError::{
-        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
-        NotValidYetContext, UnknownIssuer,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, UnknownIssuer,
     };
     match error {
         // With --insecure, only the signature of the handshake is checked.

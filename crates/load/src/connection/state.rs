@@ -143,9 +143,8 @@ impl ConnectionState {
         connect: Nanos,
         now: Nanos,
     ) -> Result<(), Reason> {
-        let tls =
-            Tls::new(client, name)
-                .map_err(|error| Reason::of_tls(&error, PeerSpeaks::Unknown, client.typed))?;
+        let tls = Tls::new(client, name)
+            .map_err(|error| Reason::of_tls(&error, PeerSpeaks::Unknown, client.typed))?;
         *self = ConnectionState::Handshaking {
             connect,
             since: now,

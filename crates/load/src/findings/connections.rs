@@ -179,9 +179,7 @@ pub(super) fn not_reused(record: &Record, closed: ClosedConnections) -> Option<F
     }
     let action = match by_server > expected {
         true => "Check the server's keep-alive limits.",
-        false => {
-            "To avoid these connects, load each server alone."
-        }
+        false => "To avoid these connects, load each server alone.",
     };
     Some(Finding::new(
         FindingId::ConnectionsNotReused,

@@ -75,6 +75,9 @@ pub(super) fn retried(record: &Record) -> Option<Finding> {
     };
     let cause = match record.negotiated.http.as_deref() {
         Some("2") => "the server closed their connection, or refused them (GOAWAY, REFUSED_STREAM)",
+        Some("3") => {
+            "the server closed their connection, or refused them (GOAWAY, early data, 425 Too Early)"
+        }
         _ => "the server closed their connection although it had promised to keep it open",
     };
     Some(Finding::new(

@@ -324,7 +324,10 @@ fn losses_over_af_xdp_are_reported() {
 
 #[test]
 fn unsolicited_bytes_are_counted() {
-    assert_eq!(of(&quiet(), &[], 7, ClosedConnections::default())[0].id, FindingId::UnaskedBytes);
+    assert_eq!(
+        of(&quiet(), &[], 7, ClosedConnections::default())[0].id,
+        FindingId::UnaskedBytes
+    );
 }
 
 #[test]

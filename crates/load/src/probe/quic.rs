@@ -65,7 +65,10 @@ impl<'a> QuicProbe<'a> {
                 Err(match end {
                     Some(end) => {
                         let outcome = QuicEnd::outcome(end).name();
-                        format!("{outcome}: {}", Reason::of_quic(end, typed.unwrap_or_default()))
+                        format!(
+                            "{outcome}: {}",
+                            Reason::of_quic(end, typed.unwrap_or_default())
+                        )
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => format!(
                         "no QUIC response from {}: nothing is listening on this UDP port ({error})",

@@ -32,7 +32,8 @@ impl AcceptAny {
         let scheme = schemes.find(|(scheme, _)| *scheme == signed.scheme);
         let mut algorithms = scheme.iter().flat_map(|(_, algorithms)| algorithms.iter());
         let algorithm = algorithms.find(|one| one.public_key_alg_id().as_ref() == key.algorithm);
-        let has_usable_length = !key.is_rsa() || key.bits().is_some_and(|it| RSA_BITS.contains(&it));
+        let has_usable_length =
+            !key.is_rsa() || key.bits().is_some_and(|it| RSA_BITS.contains(&it));
         match algorithm.filter(|_| has_usable_length) {
             Some(algorithm) => algorithm
                 .verify_signature(key.key, message, signed.signature())

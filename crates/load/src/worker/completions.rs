@@ -120,7 +120,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Progress::Broken(outcome, reason) if has_streams => {
                 self.streams_broken(index, outcome, reason, now);
             }
-            Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
+            Progress::Broken(outcome, reason) => {
+                let slot = self.dispatcher.slot(self.connections[index].slot);
+                let request = slot.request(&self.spec.requests);
+                let reason = reason.of_request(request.map_or(&[], |request| &request.bytes));
+                self.fail(index, outcome, Some(reason), now);
+            }
             Progress::Unsolicited => {
                 self.sink.unsolicited += 1;
                 self.close_idle(index, Close::Abort, now);

@@ -105,6 +105,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         let early_data = quic.early_data();
         self.connections.open_quic(index, quic);
+        if self.fail_without_own_streams(index, now) {
+            return;
+        }
         if early_data == EarlyData::Offered {
             // The connect timeout keeps running until the end of the handshake.
             if let Some(h3) = self.connections.h3_mut(index) {
@@ -114,6 +117,21 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.quic_established(index, since, now);
         }
         self.ready(index, now);
+    }
+
+    /// Fails a QUIC connection on which the server allows too few streams for HTTP/3. Returns true if
+    /// it failed.
+    fn fail_without_own_streams(&mut self, index: u32, now: Nanos) -> bool {
+        let h3 = self.connections.h3_mut(index);
+        if h3.is_none_or(|h3| h3.has_own_streams()) {
+            return false;
+        }
+        self.sink.refusals.rule_out();
+        let text = "the server allows fewer unidirectional streams than HTTP/3 needs \
+                    (initial_max_streams_uni must be 3 or more)";
+        let reason = Some(Reason::Text(text.to_owned()));
+        self.connect_failed(index, Outcome::Protocol, reason, now);
+        true
     }
 
     /// Records an established QUIC connection. Its connect began at `since` and included the TLS
@@ -153,6 +171,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         };
         let is_rejected = quic.early_data() == EarlyData::Rejected;
+        if self.fail_without_own_streams(index, now) {
+            return;
+        }
         self.quic_established(index, since, now);
         if !is_rejected {
             return;

@@ -213,9 +213,8 @@ impl Connections {
     #[cold]
     pub(super) fn has_secured(&self, now: Nanos) -> bool {
         let mut sessions = self.entries.iter().filter_map(ConnectionEntry::session);
-        sessions.any(|session| {
-            session.is_tls() && now.since(session.last_heard) >= REJECTION_TIME_MAX
-        })
+        sessions
+            .any(|session| session.is_tls() && now.since(session.last_heard) >= REJECTION_TIME_MAX)
     }
 
     /// Handles the peer's close of a connection. Events that the close completes are added to the

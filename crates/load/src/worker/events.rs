@@ -124,9 +124,24 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             session.served = session.served.saturating_add(1);
         }
         self.note_latency(slot, now);
+        if self.is_too_early(index, slot) {
+            self.requeue_for_retry(slot, now);
+            // The handshake is over, so the request is not early data again on this connection.
+            self.send_request(slot, now);
+            return;
+        }
         if self.end_or_redirect(slot, outcome, reason.as_ref(), now) {
             self.dispatcher.set_free(slot, now);
         }
+    }
+
+    /// Returns true if the server refused a request because it was early data, for the first time.
+    #[inline]
+    fn is_too_early(&self, index: u32, slot: u32) -> bool {
+        let session = self.connections[index].session();
+        let stream = self.dispatcher.slot(slot).stream();
+        matches!(session.map(|it| &it.http), Some(HttpMachine::Three(h3)) if h3.was_too_early(stream))
+            && !self.is_retried(slot)
     }
 
     /// Records the latency of a response, which limits the length of coalesced waits.
@@ -137,7 +152,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.coalescing.note_latency(now.since(sent.unwrap_or(now)));
     }
 
-    fn is_retried(&self, slot: u32) -> bool {
+    pub(super) fn is_retried(&self, slot: u32) -> bool {
         let pending = self.dispatcher.slot(slot).pending();
         pending.is_some_and(|pending| pending.retried)
     }

@@ -125,7 +125,12 @@ impl Refusals {
         };
         let error = &self.error;
         let (id, text) = if self.handshakes == 0 {
-            let failed = all(self.count, "connection attempt", "was refused", "were refused");
+            let failed = all(
+                self.count,
+                "connection attempt",
+                "was refused",
+                "were refused",
+            );
             let text = format!(
                 "Nothing is listening on {names}: {failed} ({error}). Start the server, correct the \
                  address, or wait for the server with --wait-for-server."

@@ -280,15 +280,20 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Sends the requests that are waiting for a connection, as long as it has capacity for them.
+    /// Requests that an earlier connection refused come first, because a server that limits the
+    /// requests of a connection might refuse the last ones again.
     pub(super) fn send_waiting(&mut self, index: u32, now: Nanos) {
-        for slot in self.dispatcher.slots_of(index) {
-            if self.dispatcher.occupancy(index).waiting == 0
-                || !self.dispatcher.has_room(index, self.view())
-            {
-                return;
-            }
-            if self.dispatcher.is_waiting_on(slot, index) {
-                self.send_request(slot, now);
+        for is_retried in [true, false] {
+            for slot in self.dispatcher.slots_of(index) {
+                if self.dispatcher.occupancy(index).waiting == 0
+                    || !self.dispatcher.has_room(index, self.view())
+                {
+                    return;
+                }
+                if self.dispatcher.is_waiting_on(slot, index) && self.is_retried(slot) == is_retried
+                {
+                    self.send_request(slot, now);
+                }
             }
         }
     }

@@ -518,8 +518,8 @@ fn hints_fit_what_a_server_without_tls_sent() {
 struct OpensslServer {
     process: std::process::Child,
     port: u16,
-    /// Keeps the certificate's files.
-    _folder: tempfile::TempDir,
+    /// Folder with the files `key` and `certificate`.
+    folder: tempfile::TempDir,
 }
 
 impl OpensslServer {
@@ -551,13 +551,14 @@ impl OpensslServer {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let accepts = lines.find_map(|line| line.unwrap().strip_prefix("ACCEPT ").map(str::to_owned));
+        let accepts =
+            lines.find_map(|line| line.unwrap().strip_prefix("ACCEPT ").map(str::to_owned));
         let address = accepts.expect("openssl s_server doesn't listen");
         std::thread::spawn(move || lines.for_each(drop));
         OpensslServer {
             process,
             port: address.rsplit(':').next().unwrap().parse().unwrap(),
-            _folder: folder,
+            folder,
         }
     }
 }
@@ -594,7 +595,45 @@ fn with_insecure_any_certificate_is_accepted() {
             let flags = ["-n", "2", "-c", "1", "--insecure", "--tls-min", version];
             let record = load_with(&url, &[&flags[..], &["--tls-max", version]].concat());
             let case = format!("{key}, {certificate}, {extensions}, TLS {version}");
-            assert_eq!(outcomes(&record), [(Outcome::Ok, 2)], "{case}: {}", errors(&record));
+            assert_eq!(
+                outcomes(&record),
+                [(Outcome::Ok, 2)],
+                "{case}: {}",
+                errors(&record)
+            );
         }
     }
+}
+
+#[test]
+fn cleartext_requests_to_a_tls_port_get_a_hint() {
+    let served = Served::secured();
+    let url = served.url("/").replace("https://", "http://");
+    for words in ["-n 4 -c 2", "-n 4 -c 2 --http 2"] {
+        let flags: Vec<&str> = words.split(' ').collect();
+        let record = load_with(&url, &flags);
+        assert_eq!(record.totals.failed, 4);
+        assert!(errors(&record).contains("use https"), "{}", errors(&record));
+    }
+    let elliptic = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
+    let server = OpensslServer::new(elliptic, "-days 9", "", "");
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let record = load_with(&url, &["-n", "2", "-c", "1"]);
+    assert_eq!(record.totals.ok, 0);
+    assert!(errors(&record).contains("use https"), "{}", errors(&record));
+}
+
+#[test]
+fn a_hint_does_not_recommend_a_flag_that_is_set() {
+    let elliptic = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
+    let server = OpensslServer::new(elliptic, "-days 9", "", "");
+    let other = OpensslServer::new(elliptic, "-days 9", "", "");
+    let url = format!("https://127.0.0.1:{}/", server.port);
+    let ca = other.folder.path().join("certificate");
+    let flags = ["-n", "1", "-c", "1"];
+    let text = |flags: &[&str]| errors(&load_with(&url, flags)).to_owned();
+    let without = text(&flags);
+    assert!(without.contains("use --ca to pass"), "{without}");
+    let with = text(&[&flags[..], &["--ca", ca.to_str().unwrap()]].concat());
+    assert!(with.contains("name that CA's file"), "{with}");
 }

@@ -266,7 +266,9 @@ fn regular_fault(value: &[u8]) -> Option<FieldFault> {
 /// Returns true if this Content-Type is gRPC's, with any message format. gRPC-Web, which sends its
 /// status in the body, has another type.
 fn is_grpc(value: &[u8]) -> bool {
-    let (kind, rest) = value.split_at_checked(b"application/grpc".len()).unwrap_or_default();
+    let (kind, rest) = value
+        .split_at_checked(b"application/grpc".len())
+        .unwrap_or_default();
     kind.eq_ignore_ascii_case(b"application/grpc") && matches!(rest, [] | [b'+' | b';' | b' ', ..])
 }
 

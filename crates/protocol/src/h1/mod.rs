@@ -47,6 +47,6 @@ mod violation;
 pub use event::{Eof, Expects, Framing, Head, Limits, ResponseEvent, Version};
 pub use request::USER_AGENT;
 pub(crate) use request::{BodyFraming, check_request, header_values, only_suppresses_default};
-pub use request::{RequestError, RequestSpec, asks_to_close, encode_request};
+pub use request::{RequestError, RequestSpec, asks_to_close, asks_to_upgrade, encode_request};
 pub use response::ResponseParser;
 pub use violation::H1Violation;

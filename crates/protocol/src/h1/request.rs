@@ -97,7 +97,9 @@ pub fn asks_to_close(request: &[u8]) -> bool {
         _ => return false,
     };
     for line in lines.take_while(|line| !line.is_empty()) {
-        let (name, value) = line.split_at_checked(b"connection:".len()).unwrap_or_default();
+        let (name, value) = line
+            .split_at_checked(b"connection:".len())
+            .unwrap_or_default();
         if !name.eq_ignore_ascii_case(b"connection:") {
             continue;
         }
@@ -109,6 +111,16 @@ pub fn asks_to_close(request: &[u8]) -> bool {
         }
     }
     !is_kept
+}
+
+/// Returns true if this serialized HTTP/1 request asks the server to switch to another protocol (RFC
+/// 9110 §7.8).
+#[must_use]
+pub fn asks_to_upgrade(request: &[u8]) -> bool {
+    let lines = request.split(|&byte| byte == b'\n');
+    let head = lines.take_while(|line| !matches!(line, [] | [b'\r']));
+    head.filter_map(|line| line.get(..b"upgrade:".len()))
+        .any(|name| name.eq_ignore_ascii_case(b"upgrade:"))
 }
 
 /// Method by which a request marks the end of its body.

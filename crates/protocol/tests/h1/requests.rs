@@ -342,11 +342,20 @@ fn a_request_may_ask_for_the_end_of_its_connection() {
         ("GET / HTTP/1.1\nconnection:close\n\n", true),
         ("GET / HTTP/1.1\r\nConnection: closed\r\n\r\n", false),
         ("GET / HTTP/1.1\r\nX-Connection: close\r\n\r\n", false),
-        ("GET / HTTP/1.1\r\nConnection: te\r\nConnection: close\r\n\r\n", true),
-        ("POST / HTTP/1.1\r\n\r\nx\r\nConnection: close\r\n\r\n", false),
+        (
+            "GET / HTTP/1.1\r\nConnection: te\r\nConnection: close\r\n\r\n",
+            true,
+        ),
+        (
+            "POST / HTTP/1.1\r\n\r\nx\r\nConnection: close\r\n\r\n",
+            false,
+        ),
         ("GET / HTTP/1.0\r\n\r\n", true),
         ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", false),
-        ("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", true),
+        (
+            "GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n",
+            true,
+        ),
         ("", false),
         ("no request", false),
     ] {

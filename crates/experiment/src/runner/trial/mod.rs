@@ -390,7 +390,10 @@ impl Trial<'_> {
             (self.on)(ExperimentEvent::Starting { service: name });
             self.host.start(&service.spec, dir)?;
             let allocated = allocated.get(name);
-            readiness::wait(name, &service.ready, allocated, self.host, self.interrupt).map_err(
+            let load = Some(&resolved.load).filter(|load| load.service == *name);
+            let settings = load.map(|load| &load.settings);
+            let (host, interrupt) = (&mut *self.host, self.interrupt);
+            readiness::wait(name, &service.ready, settings, allocated, host, interrupt).map_err(
                 |why| TrialError::Service {
                     service: name.clone(),
                     why,

@@ -112,6 +112,11 @@ impl SimulatedDatagrams {
         datagrams
     }
 
+    /// Sets the number of unidirectional streams that the server allows the client to open.
+    pub(crate) fn set_unidirectional_streams(&mut self, streams: u32) {
+        self.server.set_unidirectional_streams(streams);
+    }
+
     /// Lets the server end connections on which nothing has arrived for this time.
     pub(crate) fn set_idle_timeout(&mut self, time: Duration) {
         self.server.set_idle_timeout(time);

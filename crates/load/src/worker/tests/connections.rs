@@ -458,3 +458,20 @@ fn a_request_that_asks_for_a_close_is_the_last_on_its_connection() {
     assert!(!spec("-n 1 -H Connection:close").info().keepalive);
     assert!(spec("-n 1 -H Connection:keep-alive").info().keepalive);
 }
+
+#[test]
+fn an_upgrade_that_the_user_asked_for_is_named() {
+    const SWITCHED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n";
+    for (words, expected) in [
+        (
+            "-n 2 -c 1 -H Upgrade:websocket",
+            "WebSocket is not supported",
+        ),
+        ("-n 2 -c 1", "status 101 without a request"),
+    ] {
+        let outcomes = load(words, steady(ms(1), SWITCHED));
+        assert_eq!(outcomes.all(), [(Outcome::Protocol, 2)]);
+        let text = outcomes.finding("errors").unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+}

@@ -129,6 +129,16 @@ impl QuicServer {
         }
     }
 
+    pub(super) fn set_unidirectional_streams(&mut self, streams: u32) {
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(VarInt::from_u32(self.streams))
+            .max_concurrent_uni_streams(VarInt::from_u32(streams))
+            .max_idle_timeout(None);
+        Arc::make_mut(&mut self.config).transport_config(Arc::new(transport));
+        self.endpoint.set_server_config(Some(self.config.clone()));
+    }
+
     pub(super) fn set_idle_timeout(&mut self, time: Duration) {
         let mut transport = TransportConfig::default();
         transport
@@ -356,7 +366,10 @@ impl ServedConnection {
             match event {
                 Event::Connected => {
                     log.handshakes += 1;
-                    let control = self.connection.streams().open(Dir::Uni).unwrap();
+                    // A client that closes the connection at once allows no stream.
+                    let Some(control) = self.connection.streams().open(Dir::Uni) else {
+                        continue;
+                    };
                     let mut stream = self.connection.send_stream(control);
                     stream.write(CONTROL_STREAM).unwrap();
                     self.control = Some(control);

@@ -1,5 +1,8 @@
 //! Tests of early data: requests that are sent before the end of the handshake.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use prony_record::{Outcome, QuicUse};
 
 use super::*;
@@ -126,4 +129,37 @@ fn a_failed_handshake_fails_the_requests_sent_before_its_end() {
     assert_eq!(load.log.borrow().requests, 31);
     assert_eq!(totals.retried, 0);
     assert!(quic(&load).early_data_offered > quic(&load).early_data_accepted);
+}
+
+#[test]
+fn a_request_that_was_too_early_is_sent_again_without_early_data() {
+    // HEADERS with `:status` 425, which is entry 70 of QPACK's static table.
+    const TOO_EARLY: &[u8] = &[0x01, 0x04, 0x00, 0x00, 0xff, 0x07];
+    for words in [
+        WORDS,
+        "-n 90 -c 1 --no-keepalive --early-data --expect-status 200-599",
+    ] {
+        let sent = Rc::new(Cell::new(0));
+        let counted = sent.clone();
+        let script = Box::new(move |number| match number % 3 {
+            1 => {
+                counted.set(counted.get() + 1);
+                finish(TOO_EARLY.to_vec())
+            }
+            _ => finish(ok(b"hi")),
+        });
+        let load = simulate(words, GOOD, 100, script);
+        let retried = load.record.totals.retried;
+        assert!(retried > 0 && retried <= quic(&load).early_data_offered);
+        assert_eq!(load.log.borrow().requests, 90 + retried);
+        // Only requests that were not sent as early data keep the response 425.
+        let kept = load.record.status.get(&425).copied().unwrap_or(0);
+        assert_eq!(kept + retried, sent.get(), "{words}");
+        assert_eq!(load.record.status[&200], 90 - kept, "{words}");
+    }
+    // Without early data, 425 is a response like any other.
+    let script = always(finish(TOO_EARLY.to_vec()));
+    let load = simulate("-n 5 -c 1", GOOD, 100, script);
+    assert_eq!(load.all(), [(Outcome::UnexpectedStatus, 5)]);
+    assert_eq!(load.record.totals.retried, 0);
 }

@@ -108,3 +108,34 @@ fn idle_connections_that_the_server_ends_are_replaced() {
     assert!(totals.ok >= 9, "{:?}", load.all());
     assert!(load.log.borrow().connections >= 9);
 }
+
+#[test]
+fn a_server_that_allows_too_few_unidirectional_streams_fails_requests_at_once() {
+    for streams in [0, 1] {
+        for words in [
+            "-n 6 -c 2 --timeout 1s",
+            "-n 6 -c 1 --streams 4 --timeout 0",
+        ] {
+            let script = always(finish(ok(b"hi")));
+            let load = simulate_with(words, GOOD, 100, script, |datagrams| {
+                datagrams.set_unidirectional_streams(streams);
+            });
+            assert_eq!(load.all(), [(Outcome::Protocol, 6)], "{streams} {words}");
+            assert!(
+                load.errors().contains("initial_max_streams_uni"),
+                "{}",
+                load.errors()
+            );
+        }
+    }
+    let load = simulate_with(
+        "-n 6 -c 1",
+        GOOD,
+        100,
+        always(finish(ok(b"hi"))),
+        |datagrams| {
+            datagrams.set_unidirectional_streams(2);
+        },
+    );
+    assert_eq!(load.all(), [(Outcome::Ok, 6)], "{}", load.errors());
+}

@@ -348,3 +348,39 @@ fn invalid_responses_fail_their_request_or_their_connection() {
         );
     }
 }
+
+#[test]
+fn a_grpc_call_fails_by_its_status() {
+    /// Encodes a HEADERS frame whose fields have literal names of 7 to 134 bytes.
+    fn headers(status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut section = [&[0, 0], status].concat();
+        for (name, value) in fields {
+            section.extend([0x27, name.len() as u8 - 7]);
+            section.extend(name.as_bytes());
+            section.push(value.len() as u8);
+            section.extend(value.as_bytes());
+        }
+        [&[0x01, section.len() as u8], &section[..]].concat()
+    }
+    const OK: &[u8] = &[0xd9];
+    let content = ("content-type", "application/grpc");
+    let call = |status: &str| {
+        let trailers = headers(&[], &[("grpc-status", status)]);
+        let data = b"\x00\x02hi".to_vec();
+        [headers(OK, &[content]), data, trailers].concat()
+    };
+    let only = headers(OK, &[content, ("grpc-status", "16")]);
+    for (bytes, reason) in [
+        (call("0"), None),
+        (call("14"), Some("UNAVAILABLE (14)")),
+        (only, Some("UNAUTHENTICATED (16)")),
+    ] {
+        let load = simulate("-n 6 -c 1 --streams 2", GOOD, 100, always(finish(bytes)));
+        let expected = match reason {
+            None => Outcome::Ok,
+            Some(_) => Outcome::GrpcStatus,
+        };
+        assert_eq!(load.all(), [(expected, 6)], "{}", load.errors());
+        assert!(load.errors().contains(reason.unwrap_or_default()));
+    }
+}

@@ -347,10 +347,14 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases produce all outcomes except those that need host names, TLS or expectations.
-    use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
+    // The random cases produce all outcomes except those that need host names, TLS, gRPC or
+    // expectations.
+    use Outcome::{
+        ConnectFailed, Dns, GrpcStatus, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize,
+    };
     let beyond = [
         Dns,
+        GrpcStatus,
         NoLocalPort,
         Tls,
         UnexpectedBody,

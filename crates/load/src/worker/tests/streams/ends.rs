@@ -492,3 +492,74 @@ fn pings_and_settings_are_acknowledged_between_requests() {
     assert_eq!(seen.borrow().acks, 1 + 29);
     assert_eq!(outcomes.connects(), 1);
 }
+
+#[test]
+fn refused_requests_come_first_on_the_next_connection() {
+    // The server processes ten requests on a connection, and refuses six of sixteen. While the next
+    // connection is being established, other requests begin to wait for it.
+    let server = ScriptedH2Server::new(|call| match call.stream {
+        0..=19 => after(ms(10), ok(call.stream)),
+        21 => after(Nanos::ZERO, goaway(19, NO_ERROR)),
+        _ => Vec::new(),
+    });
+    let server = server.connecting(|_| Connect::Accept(ms(20)));
+    let (outcomes, _) = load("-c 1 --streams 16 -n 320", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 320)]);
+    assert!(outcomes.record.totals.retried > 0);
+}
+
+/// Encodes a field for HPACK, without indexing.
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0];
+    for text in [name, value] {
+        bytes.push(text.len() as u8);
+        bytes.extend(text.as_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_grpc_call_fails_by_its_status() {
+    let grpc = |kind: &str| [vec![OK], field("content-type", kind)].concat();
+    let status = |status: &str| field("grpc-status", status);
+    let both = 0x4 | END_STREAM;
+    for (kind, trailers, reason) in [
+        ("application/grpc", status("0"), None),
+        ("application/grpc", status("14"), Some("UNAVAILABLE (14)")),
+        ("application/grpc+proto", status("5"), Some("NOT_FOUND (5)")),
+        (
+            "Application/gRPC;x=y",
+            status("99"),
+            Some("unknown status 99"),
+        ),
+        ("application/grpc", status("x"), Some("no grpc-status")),
+        ("application/grpc", field("x", "y"), Some("no grpc-status")),
+        ("application/grpc-web", status("14"), None),
+        ("text/plain", status("14"), None),
+    ] {
+        for is_trailers_only in [false, true] {
+            let (head, trailers) = (grpc(kind), trailers.clone());
+            let server = ScriptedH2Server::new(move |call| {
+                let frame =
+                    |flags, block: &[u8]| server::frame(server::HEADERS, flags, call.stream, block);
+                let bytes = match is_trailers_only {
+                    true => frame(both, &[&head[..], &trailers].concat()),
+                    false => {
+                        let body = data(call.stream, b"message", 0);
+                        [frame(0x4, &head), body, frame(both, &trailers)].concat()
+                    }
+                };
+                after(ms(1), bytes)
+            });
+            let (outcomes, _) = load("-c 1 --streams 2 -n 6", server);
+            let expected = match reason {
+                None => Outcome::Ok,
+                Some(_) => Outcome::GrpcStatus,
+            };
+            assert_eq!(outcomes.all(), [(expected, 6)], "{kind}");
+            let text = outcomes.finding("errors").unwrap_or_default();
+            assert!(text.contains(reason.unwrap_or_default()), "{kind}: {text}");
+            assert_eq!(outcomes.record.status[&200], 6);
+        }
+    }
+}

@@ -49,7 +49,7 @@ pub(crate) fn ending(
     if record.totals.ok == 0 {
         let mut findings = record.findings.iter();
         let unreached = [FindingId::NothingListens, FindingId::TlsFailed];
-        match findings.find(|finding| unreached.contains(&finding.id)) {
+        match findings.find(|finding| unreached.iter().any(|id| finding.id == *id)) {
             Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
             None => progress.warn("prony: no request succeeded"),
         }

@@ -62,10 +62,6 @@ impl Url {
             Some("https") => true,
             other => {
                 let other = other.unwrap_or_default();
-                let other = match other.to_ascii_lowercase().as_str() {
-                    "ws" | "wss" => &format!("{other} (WebSocket)"),
-                    _ => other,
-                };
                 return Err(format!(
                     "\"{shown}\": the scheme {other} is not supported; use http or https"
                 ));

@@ -29,8 +29,7 @@ pub(crate) enum SectionRole {
     Trailers,
 }
 
-/// A complete response of gRPC, which its Content-Type tells from other responses. The status of the
-/// call is in the trailers, or in a head without a body.
+/// A complete response of gRPC, recognized by its Content-Type. The status of the call is in the trailers, or in a head without a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrpcCall {
     /// Status code of the call; 0 is success. `None` if the response has no valid `grpc-status`.

@@ -3,9 +3,9 @@
 use prony_record::number;
 use prony_record::{Finding, FindingId, Outcome, Record, Severity};
 
+use super::ClosedConnections;
 use crate::ports;
 use crate::protocols::StreamsLimit;
-use crate::worker::ClosedConnections;
 
 /// Reports that the server, not `--streams`, limited the number of requests on a connection.
 pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {

@@ -2,9 +2,8 @@
 
 use prony_record::{FindingId, FindingName, Outcome, Record, Severity, XdpUse};
 
-use super::{of, streams_limited};
+use super::{ClosedConnections, of, streams_limited};
 use crate::protocols::StreamsLimit;
-use crate::worker::ClosedConnections;
 
 /// Record of a closed-loop load that ran for ten seconds without problems.
 fn quiet() -> Record {

@@ -63,7 +63,7 @@ use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
 use self::rendering::Renderer;
 pub(crate) use self::script_runner::ScriptRunner;
-pub(crate) use self::sink::{ClosedConnections, Sink};
+pub(crate) use self::sink::Sink;
 pub(crate) use self::slicing::SliceFeed;
 use self::targets::Targets;
 use self::think_times::ThinkTimes;

@@ -9,18 +9,10 @@ use super::preconnect::PreconnectReport;
 use super::refusals::Refusals;
 use super::syn_retries::ConnectCounts;
 use crate::connection::Reason;
+use crate::findings::ClosedConnections;
 use crate::protocols::StreamsLimit;
 use crate::reasons::Reasons;
 use crate::source::SourceCounts;
-
-/// Connections of the measured part that ended although later requests could have used them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ClosedConnections {
-    /// Number of connections that the server closed.
-    pub(crate) by_server: u64,
-    /// Number of connections that the load replaced with connections to another server.
-    pub(crate) for_other_target: u64,
-}
 
 /// The counts and records of a worker. The sinks of all workers merge into one.
 pub(crate) struct Sink {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use prony_record::{Finding, FindingId, Nanos, Outcome, Record, RecordError, Recorder, Severity};
+use prony_record::{Finding, FindingId, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
-use crate::probe::{expects_tls, reach};
+use crate::probe::reach;
 use crate::progress::{Control, Counter};
 use crate::quic::QuicClient;
 use crate::reasons::Reasons;
@@ -215,42 +215,7 @@ fn run_on_course(
             _ => Ok((worked, started_at)),
         }
     })?;
-    let mut result = merge(spec, worked.into_iter().flatten().collect(), started_at)?;
-    if !control.is_stopped() {
-        add_tls_hint(spec, &mut result.record);
-    }
-    Ok(result)
-}
-
-/// Adds a hint to the finding about failures if the server received cleartext requests, answered none
-/// of them, and expects TLS.
-fn add_tls_hint(spec: &LoadSpec, record: &mut Record) {
-    use Outcome::{ClosedEarly, Protocol, Reset, Timeout, Truncated, UnexpectedStatus};
-    let causes = [
-        ClosedEarly,
-        Protocol,
-        Reset,
-        Timeout,
-        Truncated,
-        UnexpectedStatus,
-    ];
-    let is_possible = record.totals.ok == 0 && spec.sources.proxy_protocol().is_none();
-    if !is_possible
-        || !causes
-            .iter()
-            .any(|cause| record.outcomes.contains_key(cause))
-    {
-        return;
-    }
-    let mut findings = record.findings.iter_mut();
-    if let Some(errors) = findings.find(|finding| finding.id == FindingId::Errors)
-        && !errors.text.contains("use https")
-        && expects_tls(spec)
-    {
-        errors
-            .text
-            .push_str(" The server expects TLS on this port: use https:// in the URL.");
-    }
+    merge(spec, worked.into_iter().flatten().collect(), started_at)
 }
 
 /// Time left until `moment`; zero if it has passed.

@@ -7,7 +7,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use prony_record::{Nanos, Negotiated, Outcome};
-use rustls::pki_types::ServerName;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use self::quic::QuicProbe;
@@ -20,12 +19,9 @@ use crate::expect::Expectations;
 use crate::proxy_protocol::ConnectionEnds;
 use crate::request::Request;
 use crate::script::CaptureSpec;
-use crate::settings::LoadSettings;
 use crate::socket::Peer;
 use crate::socket::local::{Source, bind_to_source};
 use crate::spec::LoadSpec;
-use crate::target::Target;
-use crate::tls::TlsSettings;
 
 /// Interval at which a probe checks whether it should stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -68,41 +64,6 @@ pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<ProbeRe
 /// connections.
 pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), String> {
     connect(spec, 0, timeout)
-}
-
-/// Time limit for finding out if a port expects TLS.
-const TLS_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Returns true if the load's first target is a cleartext one, but responds to a TLS handshake.
-pub(crate) fn expects_tls(spec: &LoadSpec) -> bool {
-    let plain = spec.targets.first().filter(|target| {
-        target.tls.is_none() && target.tunnel.is_none() && matches!(target.peer, Peer::Tcp(_))
-    });
-    plain.is_some_and(|target| greets_with_tls(spec, target).unwrap_or(false))
-}
-
-fn greets_with_tls(spec: &LoadSpec, target: &Target) -> Result<bool, String> {
-    let settings = LoadSettings {
-        insecure: true,
-        ..LoadSettings::default()
-    };
-    let tls = TlsSettings::resolve(&settings).map_err(|error| error.to_string())?;
-    let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
-    let source = spec
-        .sources
-        .source(&target.peer, SourceSelector::first(spec));
-    let mut line = ProbeSocket::connect(&target.peer, source, TLS_CHECK_TIMEOUT, &|| false)?;
-    let mut connection = ConnectionState::default();
-    connection
-        .open_tls(&tls.client(1), &name, Nanos::ZERO, Nanos::ZERO)
-        .map_err(|reason| reason.to_string())?;
-    let mut hello = Vec::new();
-    connection.take_ciphertext(&[], &mut hello);
-    line.send(&hello)?;
-    let mut start = [0; 2];
-    let length = line.receive(&mut start)?;
-    // A record's type (alert or handshake), then the major version 3 (RFC 8446 §5.1).
-    Ok(matches!(start[..length], [0x15 | 0x16, 0x03]))
 }
 
 /// Connects to the target with this index without sending anything.

@@ -606,24 +606,6 @@ fn with_insecure_any_certificate_is_accepted() {
 }
 
 #[test]
-fn cleartext_requests_to_a_tls_port_get_a_hint() {
-    let served = Served::secured();
-    let url = served.url("/").replace("https://", "http://");
-    for words in ["-n 4 -c 2", "-n 4 -c 2 --http 2"] {
-        let flags: Vec<&str> = words.split(' ').collect();
-        let record = load_with(&url, &flags);
-        assert_eq!(record.totals.failed, 4);
-        assert!(errors(&record).contains("use https"), "{}", errors(&record));
-    }
-    let elliptic = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
-    let server = OpensslServer::new(elliptic, "-days 9", "", "");
-    let url = format!("http://127.0.0.1:{}/", server.port);
-    let record = load_with(&url, &["-n", "2", "-c", "1"]);
-    assert_eq!(record.totals.ok, 0);
-    assert!(errors(&record).contains("use https"), "{}", errors(&record));
-}
-
-#[test]
 fn a_hint_does_not_recommend_a_flag_that_is_set() {
     let elliptic = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
     let server = OpensslServer::new(elliptic, "-days 9", "", "");

@@ -163,12 +163,12 @@ impl Reason {
 /// Returns a hint about a rejected certificate.
 fn hint_of_certificate(error: &rustls::CertificateError, typed: TypedTls) -> &'static str {
     use rustls::CertificateError::{
-        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
-        NotValidYet, NotValidYetContext, UnknownIssuer,
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, UnknownIssuer,
     };
     match error {
-        // With --insecure, only the signature of the handshake is checked.
-        BadSignature => "",
+        // Only the signature of the handshake was checked.
+        _ if typed.insecure => "",
         UnknownIssuer if typed.ca => {
             "; no certificate in the --ca file belongs to the CA that signed it; name that CA's \
              file, or use --insecure to accept any certificate"

@@ -40,6 +40,7 @@ pub(crate) const HTTP3: &[u8] = b"h3";
 /// TLS settings that a hint must not recommend, because the user has set them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TypedTls {
+    pub(crate) insecure: bool,
     pub(crate) ca: bool,
     pub(crate) sni: bool,
     pub(crate) cert: bool,
@@ -106,6 +107,7 @@ impl TlsSettings {
         Ok(TlsSettings {
             config,
             typed: TypedTls {
+                insecure: settings.insecure,
                 ca: settings.ca.is_some(),
                 sni: settings.sni.is_some(),
                 cert: settings.cert.is_some(),

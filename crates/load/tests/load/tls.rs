@@ -518,8 +518,8 @@ fn hints_fit_what_a_server_without_tls_sent() {
 struct OpensslServer {
     process: std::process::Child,
     port: u16,
-    /// Folder with the files `key` and `certificate`.
-    folder: tempfile::TempDir,
+    /// Keeps the certificate's files.
+    _folder: tempfile::TempDir,
 }
 
 impl OpensslServer {
@@ -558,7 +558,7 @@ impl OpensslServer {
         OpensslServer {
             process,
             port: address.rsplit(':').next().unwrap().parse().unwrap(),
-            folder,
+            _folder: folder,
         }
     }
 }
@@ -608,14 +608,16 @@ fn with_insecure_any_certificate_is_accepted() {
 #[test]
 fn a_hint_does_not_recommend_a_flag_that_is_set() {
     let elliptic = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
-    let server = OpensslServer::new(elliptic, "-days 9", "", "");
-    let other = OpensslServer::new(elliptic, "-days 9", "", "");
+    let use_extensions = "-days 9 -extfile extensions";
+    let server = OpensslServer::new(elliptic, use_extensions, "subjectAltName=IP:127.0.0.1", "");
     let url = format!("https://127.0.0.1:{}/", server.port);
-    let ca = other.folder.path().join("certificate");
+    // Another CA than the one that signed the certificate.
+    let other = Served::secured();
+    let ca = other.ca();
     let flags = ["-n", "1", "-c", "1"];
     let text = |flags: &[&str]| errors(&load_with(&url, flags)).to_owned();
     let without = text(&flags);
     assert!(without.contains("use --ca to pass"), "{without}");
-    let with = text(&[&flags[..], &["--ca", ca.to_str().unwrap()]].concat());
+    let with = text(&[&flags[..], &["--ca", crate::harness::text(&ca)]].concat());
     assert!(with.contains("name that CA's file"), "{with}");
 }

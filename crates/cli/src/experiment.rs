@@ -17,7 +17,7 @@ use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, pdf, text};
-use prony_stats::{Verdict, VerdictDocument};
+use prony_stats::VerdictDocument;
 
 use crate::arguments::{ProgressFlag, RunArgs};
 use crate::ending::{Ending, Failure};
@@ -184,7 +184,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     let blocks = document.map_or(0, |document| document.blocks);
     if let Some(document) = document {
         let page = reports.write();
-        if blocks > 0 {
+        if blocks > 0 || document.is_withheld() {
             let report = Document::of_experiment(&Experiment::of_verdict(document.clone()));
             terminal::print(&text::render(&report, terminal::text_options(true)));
             if let Some(page) = page {
@@ -220,7 +220,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
         ) => Ending::Doubtful,
         (false, Some(TrialError::Aborted { .. })) => Ending::Aborted,
         (false, Some(_)) => Ending::CutShort,
-        (false, None) if document.is_none_or(is_withheld) => Ending::Doubtful,
+        (false, None) if document.is_none_or(VerdictDocument::is_withheld) => Ending::Doubtful,
         (false, None) => Ending::Done,
     }
 }
@@ -248,13 +248,6 @@ fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
         1 => format!("block 1 is stored in {out}"),
         blocks => format!("blocks 1 to {blocks} are stored in {out}"),
     }
-}
-
-fn is_withheld(document: &VerdictDocument) -> bool {
-    document
-        .comparisons
-        .iter()
-        .any(|comparison| comparison.verdict == Verdict::Withheld)
 }
 
 /// Writes `report.html`, `report.pdf` and `report.md`, rendered only from the stored results.

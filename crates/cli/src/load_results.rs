@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::abort::in_words;
-use prony_record::{FindingId, Record};
+use prony_record::{Finding, FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
@@ -11,6 +11,18 @@ use crate::ending::{Ending, Failure};
 use crate::output::{Output, check_distinct};
 use crate::progress::Progress;
 use crate::terminal;
+
+/// Returns true if the stored facts about a load make the commands that run or print it exit with
+/// status 1.
+pub(crate) fn has_failed(record: &Record) -> bool {
+    record.aborted.is_some() || missing_part(record).is_some() || record.totals.ok == 0
+}
+
+/// Returns the finding that reports that part of a load is missing.
+fn missing_part(record: &Record) -> Option<&Finding> {
+    let mut findings = record.findings.iter();
+    findings.find(|finding| finding.info().is_some_and(|info| info.incomplete_load))
+}
 
 /// Determines the outcome of a load, and prints the reason on standard error.
 pub(crate) fn ending(
@@ -29,22 +41,16 @@ pub(crate) fn ending(
     }
     if let Some(abort) = &record.aborted {
         progress.warn(&format!("prony: {}", in_words(abort)));
-        ending = Ending::Doubtful;
     }
     if interrupted {
         progress.warn("prony: interrupted; the results cover the time until the interrupt");
         return Ending::Interrupted;
     }
-    let lost = record
-        .findings
-        .iter()
-        .find(|finding| finding.info().is_some_and(|info| info.incomplete_load));
-    if let Some(lost) = lost {
+    if let Some(lost) = missing_part(record) {
         progress.warn(&format!(
             "prony: part of the load is missing ({}): {}",
             lost.id, lost.text
         ));
-        ending = Ending::Doubtful;
     }
     if record.totals.ok == 0 {
         let mut findings = record.findings.iter();
@@ -53,9 +59,11 @@ pub(crate) fn ending(
             Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
             None => progress.warn("prony: no request succeeded"),
         }
-        ending = Ending::Doubtful;
     }
-    ending
+    match has_failed(record) {
+        true => Ending::Doubtful,
+        false => ending,
+    }
 }
 
 /// Destinations of a load's results.

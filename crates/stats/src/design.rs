@@ -148,12 +148,15 @@ impl Design {
     }
 
     /// Returns the numbers of complete blocks at the planned looks: from `blocks_min` to
-    /// `blocks_max`, each about 40% larger than the one before. Empty if `blocks_max` is below
+    /// `blocks_max`, each about 40% larger than the one before. A look between these two is omitted
+    /// if `blocks_max` is less than 20% larger. Empty if `blocks_max` is below
     /// [`INTERVAL_BLOCKS_MIN`].
     pub fn planned_looks(&self) -> Vec<u32> {
         let mut looks = Vec::new();
         let mut next = self.blocks_min.max(INTERVAL_BLOCKS_MIN);
-        while f64::from(next) * 1.2 < f64::from(self.blocks_max) {
+        while next < self.blocks_max
+            && (looks.is_empty() || f64::from(next) * 1.2 < f64::from(self.blocks_max))
+        {
             looks.push(next);
             next = (f64::from(next) * LOOK_GROWTH).ceil() as u32;
         }

@@ -3,7 +3,7 @@
 use prony_record::Finding;
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{Comparison, Description};
+use crate::comparison::{Comparison, Description, Verdict};
 use crate::design::{Design, Levels};
 use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
@@ -90,6 +90,21 @@ pub struct ExperimentInfo {
 }
 
 impl VerdictDocument {
+    /// Returns true if a verdict is withheld. A command that runs or prints the experiment then
+    /// exits with status 1.
+    pub fn is_withheld(&self) -> bool {
+        self.has(Verdict::Withheld)
+    }
+
+    /// Returns true if a verdict is undecided.
+    pub fn is_undecided(&self) -> bool {
+        self.has(Verdict::Undecided)
+    }
+
+    fn has(&self, verdict: Verdict) -> bool {
+        self.comparisons.iter().any(|one| one.verdict == verdict)
+    }
+
     /// Combines an experiment's properties with its evaluation. The caller fills in `why`,
     /// `rounds`, `trial_mode` and `softirq_included`.
     pub fn new(

@@ -50,6 +50,13 @@ impl Evaluation {
             .all(|comparison| comparison.verdict != Verdict::Undecided)
     }
 
+    /// Returns true if all verdicts are withheld.
+    pub fn withheld(&self) -> bool {
+        self.comparisons
+            .iter()
+            .all(|comparison| comparison.verdict == Verdict::Withheld)
+    }
+
     /// Returns the total number of complete blocks at which to evaluate again, or `None` if all
     /// comparisons are decided or the plan has no more blocks.
     pub fn next_look(&self) -> Option<u32> {

@@ -9,7 +9,7 @@ use super::outputs::{DataOutputs, ReportOutputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{GateSettings, Verdicts, print_text};
-use crate::terminal;
+use crate::{load_results, terminal};
 
 pub(super) fn run(
     typed: &ReportArgs,
@@ -36,6 +36,21 @@ pub(super) fn run(
     let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
     let is_printed = outputs.is_none() && is_text;
     let options = terminal::text_options(is_text);
+    let ending = match &stored.content {
+        StoredContent::Experiment(experiment) if experiment.aborted_trial().is_some() => {
+            Ending::Aborted
+        }
+        // `finish` counts withheld verdicts as failures.
+        StoredContent::Experiment(_) => Ending::Done,
+        StoredContent::Loads(records) => {
+            let failed = records.iter().any(load_results::has_failed);
+            if failed {
+                Ending::Doubtful
+            } else {
+                Ending::Done
+            }
+        }
+    };
     let percentiles = match &typed.percentiles[..] {
         [] => &PERCENTILES[..],
         requested => requested,
@@ -62,7 +77,7 @@ pub(super) fn run(
     if !gates.is_empty() {
         print_text(is_text, &text::gates(&gates, options));
     }
-    gating.finish(Ending::Done, &verdicts, &gates)
+    gating.finish(ending, &verdicts, &gates)
 }
 
 fn write_experiment(

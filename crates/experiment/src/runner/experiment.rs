@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use prony_record::FindingId;
+use prony_record::{FindingId, Severity};
 use prony_stats::{
     AlphaTable, Design, Evaluation, ExperimentInfo, Look, TrialMode, Trials as Observations,
     VerdictDocument, evaluate_with, interim_estimates,
 };
 
 use super::block_error::BlockError;
+use super::experiment_finding::ExperimentFinding;
 use super::folder::ExperimentFolder;
 use super::interleaved::InterleavedBlock;
+use super::responses::ResponseDigests;
 use super::trial::{Trial, TrialPosition};
 use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
@@ -35,6 +37,9 @@ pub(super) struct Experiment<'a> {
     stored: ExperimentFolder,
     table: AlphaTable,
     looks: Vec<Look>,
+    /// Errors that the pre-check found in the responses, if they withhold all verdicts. No block
+    /// then runs.
+    refused: Vec<ExperimentFinding>,
     on: &'a mut dyn FnMut(ExperimentEvent<'_>),
 }
 
@@ -61,6 +66,7 @@ impl<'a> Experiment<'a> {
             looks: stored.looks().to_vec(),
             stored,
             table: AlphaTable::new(),
+            refused: Vec::new(),
             on,
         }
     }
@@ -118,6 +124,9 @@ impl<'a> Experiment<'a> {
             && let Err(failed) = self.check_variants(machines, interrupt)
         {
             return Ok(Some(failed));
+        }
+        if !self.refused.is_empty() {
+            return Ok(None);
         }
         let mut block = done + 1;
         while next_look >= block && !interrupt.is_stopped() && self.has_time(block) {
@@ -202,13 +211,33 @@ impl<'a> Experiment<'a> {
             }
         }
         self.precheck_time = self.began.elapsed();
-        match response_findings::all_failed(&checked) {
-            Some(text) => Err(FailedTrial {
+        if let Some(text) = response_findings::all_failed(&checked) {
+            return Err(FailedTrial {
                 variant: None,
                 error: Box::new(TrialError::NothingSucceeded(text)),
-            }),
-            None => Ok(()),
+            });
         }
+        let errors = self.response_errors(&checked);
+        // Errors result only from the design, which `run_on` has checked.
+        if let Ok(mut evaluation) = self.evaluate() {
+            findings::withhold(&mut evaluation, &self.design, &errors);
+            if evaluation.withheld() {
+                self.refused = errors;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the findings about responses that withhold verdicts.
+    fn response_errors(&self, checked: &[ResponseDigests]) -> Vec<ExperimentFinding> {
+        let mut found = response_findings::of(
+            checked,
+            &|variant| self.plan.baseline_of(variant),
+            &|variant| self.design.name_of(variant),
+            self.bodies,
+        );
+        found.retain(|found| found.finding.severity == Severity::Error);
+        found
     }
 
     fn failed(&self, variant: usize, error: TrialError) -> FailedTrial {
@@ -412,9 +441,11 @@ impl<'a> Experiment<'a> {
     fn look(&mut self) -> Result<Option<u32>, RunnerError> {
         let evaluation = self.evaluate()?;
         self.looks.clone_from(&evaluation.looks);
-        let next = evaluation.next_look();
+        let planned = evaluation.next_look();
         let document = self.document(evaluation);
         self.stored.write_verdict(&document)?;
+        // Findings may have withheld all verdicts that are undecided without them.
+        let next = planned.filter(|_| document.is_undecided());
         (self.on)(ExperimentEvent::Looked {
             document: &document,
             next,
@@ -424,7 +455,7 @@ impl<'a> Experiment<'a> {
 
     /// Stores the final verdicts, even if the experiment ended early.
     fn conclude(&mut self) -> Result<Option<VerdictDocument>, RunnerError> {
-        if self.stored.results().is_empty() {
+        if self.stored.results().is_empty() && self.refused.is_empty() {
             return Ok(None);
         }
         let evaluation = self.evaluate()?;
@@ -440,6 +471,11 @@ impl<'a> Experiment<'a> {
         let design = &self.design;
         let mut all = findings::of(self.plan, design, results, &evaluation, &noise, self.bodies);
         all.extend(self.stored.plan_changed());
+        if !self.refused.is_empty() {
+            // More blocks wouldn't help.
+            all.retain(|found| found.finding.id != FindingId::FewBlocks);
+            all.extend_from_slice(&self.refused);
+        }
         noise::apply(&mut evaluation, &noise);
         findings::withhold(&mut evaluation, &self.design, &all);
         all.extend(response_findings::withhold_effects(

@@ -40,13 +40,8 @@ pub(crate) fn of(
     let name = |variant: usize| design.name_of(variant);
     let baseline = |variant: usize| plan.baseline_of(variant);
     let mut found = of_loads(results, design.variants.len(), &name);
-    found.extend(response_findings::of(
-        results,
-        &baseline,
-        &name,
-        design.variants.len(),
-        bodies,
-    ));
+    let responses = response_findings::by_variant(results, design.variants.len());
+    found.extend(response_findings::of(&responses, &baseline, &name, bodies));
     found.extend(services(results, &name));
     note_compared_crypto(&mut found, results, design.variants.len());
     found.extend(machine_changed(results, design.variants.len(), &name));

@@ -15,17 +15,16 @@ use crate::plan::BodyComparison;
 /// is compared. The `errors` finding has the same limit.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
-/// Returns all findings about responses. `rule` determines which differences between bodies are
-/// allowed.
+/// Returns all findings about the responses of the variants. `rule` determines which differences
+/// between bodies are allowed.
 pub(crate) fn of(
-    results: &[TrialResult],
+    responses: &[ResponseDigests],
     baseline: &dyn Fn(usize) -> usize,
     name: &dyn Fn(usize) -> String,
-    variants: usize,
     rule: BodyComparison,
 ) -> Vec<ExperimentFinding> {
-    let responses = by_variant(results, variants);
-    let mut found = unexpected_status(&responses, name);
+    let variants = responses.len();
+    let mut found = unexpected_status(responses, name);
     let failing: Vec<usize> = found
         .iter()
         .filter(|found| found.finding.severity == Severity::Error)
@@ -37,10 +36,10 @@ pub(crate) fn of(
         .filter(|(one, other)| !failing.contains(one) && !failing.contains(other))
         .collect();
     for &(one, other) in &pairs {
-        found.extend(bytes_differ(&responses, (one, other), name, rule));
+        found.extend(bytes_differ(responses, (one, other), name, rule));
     }
-    found.extend(bodies_changing(&responses, rule));
-    found.extend(bodies_as_sent(&responses, &pairs, name, rule));
+    found.extend(bodies_changing(responses, rule));
+    found.extend(bodies_as_sent(responses, &pairs, name, rule));
     found
 }
 
@@ -63,7 +62,8 @@ pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
     ))
 }
 
-fn by_variant(results: &[TrialResult], variants: usize) -> Vec<ResponseDigests> {
+/// Combines the responses of each variant's trials.
+pub(crate) fn by_variant(results: &[TrialResult], variants: usize) -> Vec<ResponseDigests> {
     let of = |variant: usize| {
         let trials = results.iter().filter(|result| result.variant == variant);
         responses::over_trials(trials.map(|result| &result.responses))

@@ -3,10 +3,16 @@
 use super::*;
 
 #[test]
-fn different_bodies_withhold_the_verdict() {
+fn different_bodies_withhold_the_verdict_before_the_first_block() {
     let mut lab = Lab::new();
-    let finished = lab.run(&plan(&nginx_plan("Good bye", "")), false, &mut quiet);
+    let mut trials = 0;
+    let plan = plan(&nginx_plan("Good bye", ""));
+    let finished = lab.run(&plan, false, &mut |_, event| {
+        trials += usize::from(matches!(event, ExperimentEvent::TrialBegan { .. }));
+    });
     let document = finished.document.unwrap();
+    assert_eq!((trials, document.blocks), (0, 0));
+    assert!(document.is_withheld() && finished.failed.is_none());
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
     let found = document
         .findings

@@ -47,7 +47,7 @@ fn document(writer: &mut Xml, judged: &RunVerdicts<'_>, cases: &[Case]) -> std::
 /// The attributes of one suite, or of all suites together.
 fn counts(cases: &[&Case]) -> Vec<(&'static str, String)> {
     let with = |status: CaseStatus| cases.iter().filter(|case| case.status == status).count();
-    let seconds: f64 = cases.iter().map(|case| case.seconds).sum();
+    let seconds = cases.iter().fold(0.0, |sum, case| sum + case.seconds);
     vec![
         ("tests", cases.len().to_string()),
         ("failures", with(CaseStatus::Failed).to_string()),

@@ -1,7 +1,7 @@
 //! Results for CI: JUnit XML, a summary and annotations for GitHub.
 //!
 //! A test case fails if the command would exit with status 1 because of it: for a failed condition,
-//! or for an established regression. A slower variant of an experiment is an ordinary result,
+//! a withheld verdict, or an established regression. A slower variant of an experiment is an ordinary result,
 //! unless a condition forbids it.
 
 mod github;
@@ -40,7 +40,7 @@ pub struct RunVerdicts<'a> {
 enum CaseStatus {
     Passed,
     Failed,
-    /// The result is undecided, withheld or inconclusive.
+    /// The result is undecided or inconclusive, or nothing requires it.
     Skipped,
 }
 
@@ -122,7 +122,10 @@ impl RunVerdicts<'_> {
                 comparison.name,
                 comparison.against_name
             ),
-            status: of_verdict(comparison.verdict),
+            status: match comparison.verdict {
+                Verdict::Withheld => CaseStatus::Failed,
+                other => of_verdict(other),
+            },
             word: word(comparison.verdict),
             text: comparison.text.clone(),
             seconds: self.seconds_of(&comparison.name),
@@ -144,7 +147,9 @@ impl RunVerdicts<'_> {
         let place = run.variants.iter().position(|one| one.name == name);
         let records = self.new.records().into_iter();
         let own = records.filter(|(_, variant, _)| place.is_none_or(|place| place == *variant));
-        own.map(|(_, _, record)| seconds(record)).sum()
+        own.map(|(_, _, record)| seconds(record))
+            // The sum of no numbers would be −0.
+            .fold(0.0, |sum, seconds| sum + seconds)
     }
 
     fn name(&self) -> String {

@@ -243,7 +243,10 @@ fn looks_are_few() {
     };
     assert_eq!(planned(5, 15), [5, 7, 10, 15]);
     assert_eq!(planned(8, 8), [8]);
-    assert_eq!(planned(14, 15), [15]);
+    // The first look is at the minimum, however close the maximum is.
+    assert_eq!(planned(5, 6), [5, 6]);
+    assert_eq!(planned(14, 15), [14, 15]);
+    assert_eq!(planned(1, 3), [3]);
     assert_eq!(planned(1, 4), [3, 4]);
     assert!(planned(1, 2).is_empty());
 }

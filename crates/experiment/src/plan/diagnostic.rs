@@ -1,5 +1,6 @@
 //! Errors in a plan, each with file, line, cause and hint.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of problems that one check reports. The remaining problems are only counted.
 const DIAGNOSTICS_MAX: usize = 50;
+
+/// Maximum number of characters of a printed message or hint.
+const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// Similarity, from 0 to 1, above which a known word is suggested in place of an unknown one.
 const SUGGESTION_SIMILARITY: f64 = 0.8;
@@ -97,7 +101,7 @@ impl fmt::Display for PlanError {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", self.message)?;
+        write!(f, ": {}", shortened(&self.message))?;
         match self.variants.as_slice() {
             [] => {}
             [one] => write!(f, ", in variant {one}")?,
@@ -106,13 +110,21 @@ impl fmt::Display for PlanError {
             }
         }
         if let Some(hint) = &self.hint {
-            write!(f, " ({hint})")?;
+            write!(f, " ({})", shortened(hint))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for PlanError {}
+
+/// Shortens a message that quotes a long text of the plan.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
 
 /// All problems found in a plan, ordered by file and line. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 mod expression;
 mod failure;
 mod names;
+mod rehearsal;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +21,16 @@ use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue,
 use expression::{is_template, whole_expression};
 use failure::{TemplateFailure, error_words};
 use names::KnownNames;
+use rehearsal::{is_plain, rehearse};
 use values::{from_jinja, to_jinja};
 
 pub(crate) use names::KnownName;
 
 /// Maximum number of instructions that a template may execute, which stops endless loops.
 const TEMPLATE_FUEL: u64 = 1_000_000;
+
+/// Maximum length of the text that a template renders, in bytes.
+const TEXT_MAX: usize = 4 << 20;
 
 /// Delimiter around the reason why a value is unreachable. Strings of a plan can't contain it.
 const UNREACHABLE_MARK: char = '\0';
@@ -39,6 +44,16 @@ fn placeholder(expression: &str) -> String {
 /// message.
 pub(crate) fn unreachable_value(reason: &str) -> minijinja::Value {
     format!("{UNREACHABLE_MARK}{reason}{UNREACHABLE_MARK}").into()
+}
+
+/// Reports a text that is too long. Returns true if it isn't.
+fn is_short(text: &str, line: usize, reader: &mut PlanReader<'_>) -> bool {
+    if text.len() > TEXT_MAX {
+        let message = format!("the template renders {} bytes of text", text.len());
+        let hint = format!("at most {TEXT_MAX}");
+        reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
+    }
+    text.len() <= TEXT_MAX
 }
 
 /// All names and values that the templates of one variant can use.
@@ -202,20 +217,52 @@ impl TemplateContext {
 
     /// Renders the text of a file. Diagnostics refer to lines of that file.
     pub(crate) fn file(&self, text: &str, reader: &mut PlanReader<'_>) -> Option<String> {
-        let node = TomlNode::text(0, self.text(text, 1, reader)?);
-        match node.value {
-            TomlValue::Text(rendered) if self.is_text_reachable(&rendered, 0, reader) => {
-                Some(rendered)
-            }
-            _ => None,
-        }
+        let rendered = Self::rehearsed(text, 1, reader, |reader| self.text(text, 1, reader))?;
+        let is_valid =
+            is_short(&rendered, 0, reader) && self.is_text_reachable(&rendered, 0, reader);
+        is_valid.then_some(rendered)
     }
 
     fn string(&self, text: &str, line: usize, reader: &mut PlanReader<'_>) -> Option<TomlNode> {
+        Self::rehearsed(text, line, reader, |reader| {
+            self.rendered_string(text, line, reader)
+        })
+    }
+
+    /// Calls `render`, first in a child process if the template could exhaust memory or stack.
+    fn rehearsed<T>(
+        text: &str,
+        first_line: usize,
+        reader: &mut PlanReader<'_>,
+        render: impl Fn(&mut PlanReader<'_>) -> Option<T>,
+    ) -> Option<T> {
+        if !is_plain(text)
+            && let Err(reason) = rehearse(|| drop(render(reader)))
+        {
+            let line = text.lines().position(|line| !is_plain(line));
+            let line = first_line + line.unwrap_or(0);
+            let hint = "shorten the template, or write its result into the plan";
+            reader.report_with_hint(DiagnosticKind::Syntax, line, reason, hint);
+            return None;
+        }
+        render(reader)
+    }
+
+    fn rendered_string(
+        &self,
+        text: &str,
+        line: usize,
+        reader: &mut PlanReader<'_>,
+    ) -> Option<TomlNode> {
         let node = match whole_expression(text) {
             Some(expression) => self.expression(expression, text, line, reader)?,
             None => TomlNode::text(line, self.text(text, line, reader)?),
         };
+        if let TomlValue::Text(text) = &node.value
+            && !is_short(text, line, reader)
+        {
+            return None;
+        }
         self.is_reachable(&node, reader).then_some(node)
     }
 

@@ -22,12 +22,26 @@ pub(super) fn to_jinja(value: &TomlValue) -> minijinja::Value {
     }
 }
 
+/// Maximum depth of a value that a template computes.
+const DEPTH_MAX: usize = 32;
+
 /// Converts a rendered value to a tree. Undefined values and `none` become `None`.
 pub(super) fn from_jinja(
     value: &minijinja::Value,
     line: usize,
 ) -> Result<Option<TomlNode>, ValueKind> {
+    from_jinja_at(value, line, 0)
+}
+
+fn from_jinja_at(
+    value: &minijinja::Value,
+    line: usize,
+    depth: usize,
+) -> Result<Option<TomlNode>, ValueKind> {
     let kind = value.kind();
+    if depth > DEPTH_MAX {
+        return Err(kind);
+    }
     let value = match kind {
         ValueKind::Undefined | ValueKind::None => return Ok(None),
         ValueKind::Bool => TomlValue::Bool(value.is_true()),
@@ -42,7 +56,7 @@ pub(super) fn from_jinja(
         ValueKind::Seq | ValueKind::Iterable => {
             let mut items = Vec::new();
             for item in value.try_iter().map_err(|_| kind)?.take(LIST_ITEMS_MAX + 1) {
-                items.extend(from_jinja(&item, line)?);
+                items.extend(from_jinja_at(&item, line, depth + 1)?);
             }
             if items.len() > LIST_ITEMS_MAX {
                 return Err(kind);
@@ -56,7 +70,7 @@ pub(super) fn from_jinja(
             };
             for key in value.try_iter().map_err(|_| kind)? {
                 let inner = value.get_item(&key).map_err(|_| kind)?;
-                if let Some(node) = from_jinja(&inner, line)? {
+                if let Some(node) = from_jinja_at(&inner, line, depth + 1)? {
                     table.entries.push(TomlEntry {
                         key: key.to_string(),
                         line,

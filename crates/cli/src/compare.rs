@@ -12,6 +12,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{self, GateSettings};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
+use crate::runs_folder::NewRunFolder;
 use crate::servers::{self, AbortKeys, SearchKeys, Servers};
 use crate::{dry_run, experiment, plan_file, runs_folder, scripts};
 
@@ -65,10 +66,6 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             return Err(Failure::wrong(what));
         }
     };
-    let out = match (&typed.run.resume, &typed.run.out) {
-        (Some(dir), _) | (None, Some(dir)) => dir.clone(),
-        (None, None) => runs_folder::for_new_run(&plan.name),
-    };
     if targets.len() < 2 {
         if typed.names.is_some() {
             let what = "--names applies to URLs only; a plan names its variants";
@@ -89,7 +86,13 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             return Err(Failure::wrong(what));
         }
     }
-    let settings = experiment::settings(&typed.run, typed.seed, out);
+    let mut new = None;
+    let out = match (&typed.run.resume, &typed.run.out) {
+        (Some(dir), _) | (None, Some(dir)) => dir,
+        (None, None) if typed.run.dry_run => &runs_folder::for_new_run(&plan.name),
+        (None, None) => new.insert(NewRunFolder::create(&plan.name)?).path(),
+    };
+    let settings = experiment::settings(&typed.run, typed.seed, out.to_owned());
     gated(&plan, &settings, &typed.run)
 }
 

@@ -7,7 +7,8 @@ use prony_experiment::runner::{RunSettings, trial_mode};
 
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
-use crate::{experiment, plan_file, runs_folder};
+use crate::runs_folder::NewRunFolder;
+use crate::{experiment, plan_file};
 
 /// The built-in plan, in which the command `prony` refers to this binary.
 const PLAN: &str = include_str!("demo.toml");
@@ -28,14 +29,15 @@ duration = "1s""#;
 pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     let machine = MachineProfile::this();
     let mut plan = plan(&machine, INTERLEAVED_TRIALS)?;
-    let out = typed
-        .out
-        .clone()
-        .unwrap_or_else(|| runs_folder::for_new_run(&plan.name));
+    let mut new = None;
+    let out = match &typed.out {
+        Some(dir) => dir,
+        None => new.insert(NewRunFolder::create(&plan.name)?).path(),
+    };
     let settings = RunSettings {
         precheck: false,
         interleave: typed.interleave,
-        ..RunSettings::new(out)
+        ..RunSettings::new(out.to_owned())
     };
     let mode = trial_mode(&plan, &settings).map_err(Failure::wrong)?;
     if !mode.is_interleaved() {

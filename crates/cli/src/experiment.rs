@@ -1,5 +1,6 @@
 //! Runs a plan from start to end, for all commands that run experiments.
 
+use std::cell::Cell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,6 +95,7 @@ pub(crate) fn run(
     let reports = Reports {
         out: &settings.out,
         progress: &progress,
+        lost: Cell::new(false),
     };
     let run = || {
         run_on(plan, machines, settings, &interrupt, &mut |event| {
@@ -192,7 +194,13 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
             }
         }
     }
+    if reports.lost.get() {
+        terminal::note_lost_output();
+    }
     reports.print_aborted_trial();
+    if let Some(error) = &finished.unstored {
+        terminal::print_message(&format!("prony: the verdict could not be stored: {error}"));
+    }
     if let Some(error) = &finished.failed {
         terminal::print_message(&format!("prony: {error}"));
     }
@@ -220,6 +228,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
         ) => Ending::Doubtful,
         (false, Some(TrialError::Aborted { .. })) => Ending::Aborted,
         (false, Some(_)) => Ending::CutShort,
+        (false, None) if finished.unstored.is_some() => Ending::CutShort,
         (false, None) if document.is_none_or(VerdictDocument::is_withheld) => Ending::Doubtful,
         (false, None) => Ending::Done,
     }
@@ -254,16 +263,20 @@ fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
 struct Reports<'a> {
     out: &'a Path,
     progress: &'a Progress,
+    /// True if the latest attempt to write the reports failed.
+    lost: Cell<bool>,
 }
 
 impl Reports<'_> {
     /// Writes all reports. Returns the path of the HTML page if it was written.
     fn write(&self) -> Option<PathBuf> {
+        self.lost.set(false);
         let experiment = match folder::read(self.out) {
             Ok(experiment) => experiment,
             Err(error) => {
                 self.progress
                     .warn(&format!("prony: no report was written: {error}"));
+                self.lost.set(true);
                 return None;
             }
         };
@@ -300,6 +313,7 @@ impl Reports<'_> {
             Err(error) => {
                 self.progress
                     .warn(&format!("prony: {}: {error}", path.display()));
+                self.lost.set(true);
                 None
             }
         }

@@ -15,7 +15,7 @@ use prony_stats::runs::{self, RunVariant, RunsDocument};
 
 use crate::arguments::GateArgs;
 use crate::ending::{Ending, Failure};
-use crate::output::Output;
+use crate::output::{Output, report_lost};
 use crate::terminal;
 
 /// Error probability of an interval when the data is analyzed only once.
@@ -213,11 +213,13 @@ impl GateSettings {
             junit.write(&ci::junit(&judged))?;
         }
         if let Some(path) = &self.summary {
-            append(path, &ci::summary(&judged))?;
+            if let Err(failure) = append(path, &ci::summary(&judged)) {
+                report_lost(failure);
+            }
         }
         if self.annotations {
             for line in ci::annotations(&judged).lines() {
-                terminal::print_message(line);
+                terminal::print_workflow_command(line);
             }
         }
         report_rulings(&judged, self.strict);

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     match run(command) {
-        Ok(Ending::Done) if terminal::lost_output() => Ending::CutShort.into(),
+        Ok(Ending::Done | Ending::Doubtful) if terminal::lost_output() => Ending::CutShort.into(),
         Ok(ending) => ending.into(),
         Err(failure) => {
             terminal::print_message(&format!("prony: {failure}"));

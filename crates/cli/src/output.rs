@@ -48,10 +48,12 @@ impl Output {
         matches!(self, Output::Standard)
     }
 
+    /// Writes the output. A file that can't be written is reported, and changes only the exit
+    /// status, so that the command's other results are not lost too.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             Output::Standard => {
-                terminal::print(text);
+                terminal::print_data(text);
                 Ok(())
             }
             file => file.write_bytes(text.as_bytes()),
@@ -64,11 +66,20 @@ impl Output {
             Output::Standard => Err(Failure::wrong(
                 "only the text format can be written to standard output",
             )),
-            Output::File(file, path) => file
-                .write(bytes)
-                .map_err(|error| Failure::refused(format!("{}: {error}", path.display()))),
+            Output::File(file, path) => {
+                if let Err(error) = file.write(bytes) {
+                    report_lost(format!("{}: {error}", path.display()));
+                }
+                Ok(())
+            }
         }
     }
+}
+
+/// Reports a result that could not be stored.
+pub(crate) fn report_lost(error: impl std::fmt::Display) {
+    terminal::print_message(&format!("prony: {error}"));
+    terminal::note_lost_output();
 }
 
 /// Rejects outputs that would overwrite each other.

@@ -1,10 +1,49 @@
 //! Folder of stored runs, and the names of new runs in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
+
+use crate::ending::Failure;
 
 /// Folder for results if the command line names none.
 pub(crate) const RUNS_DIR: &str = "prony-runs";
+
+/// A new folder for an experiment. It is removed again if nothing was written to it.
+pub(crate) struct NewRunFolder(PathBuf);
+
+impl NewRunFolder {
+    /// Creates a folder for an experiment named `name` that starts now. Experiments that start at
+    /// the same time get different folders, because each creates its own.
+    pub(crate) fn create(name: &str) -> Result<NewRunFolder, Failure> {
+        let first = for_new_run(name);
+        let refused = |error| Failure::refused(format!("{}: {error}", first.display()));
+        fs::create_dir_all(RUNS_DIR).map_err(refused)?;
+        let numbered = |number: u32| format!("{}-{number}", first.display()).into();
+        let mut dir = first.clone();
+        for number in 2.. {
+            match fs::create_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    dir = numbered(number)
+                }
+                Err(error) => return Err(refused(error)),
+                Ok(()) => break,
+            }
+        }
+        Ok(NewRunFolder(dir))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for NewRunFolder {
+    fn drop(&mut self) {
+        // The call fails if the folder is not empty.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
 
 /// Returns the folder for an experiment named `name` that starts now.
 pub(crate) fn for_new_run(name: &str) -> PathBuf {
@@ -15,13 +54,10 @@ pub(crate) fn for_new_run(name: &str) -> PathBuf {
         .replace('T', "-");
     let name: String = name
         .chars()
-        .map(|c| if c.is_whitespace() { '-' } else { c })
+        .map(|c| match c.is_whitespace() || c == '/' {
+            true => '-',
+            false => c,
+        })
         .collect();
-    let first = PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"));
-    // Add a number if another experiment with the same name started within the same second.
-    let others = (2..1000).map(|n| PathBuf::from(RUNS_DIR).join(format!("{time}-{name}-{n}")));
-    std::iter::once(first.clone())
-        .chain(others)
-        .find(|dir| !dir.exists())
-        .unwrap_or(first)
+    PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"))
 }

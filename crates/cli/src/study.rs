@@ -11,7 +11,8 @@ use prony_experiment::runner::ExperimentFolderError;
 use crate::adapt::CannotAdapt;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
-use crate::{adapt, compare, experiment, plan_file, runs_folder, terminal};
+use crate::runs_folder::NewRunFolder;
+use crate::{adapt, compare, experiment, plan_file, terminal};
 
 /// The studies, embedded at build time.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
@@ -97,8 +98,12 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
         let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
         return compare::gated(&plan, &settings, &typed.run);
     }
-    let out = typed.run.out.clone();
-    let out = out.unwrap_or_else(|| runs_folder::for_new_run(name_of(study)));
+    let mut new = None;
+    let out = match &typed.run.out {
+        Some(dir) => dir,
+        None => new.insert(NewRunFolder::create(name_of(study))?).path(),
+    };
+    let out = out.to_owned();
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::wrong(ExperimentFolderError::NotEmpty(out)));
     }
@@ -165,6 +170,12 @@ fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Returns true if a built-in study has the file `path`, which is relative to the study's folder.
+pub(crate) fn has_file(path: &Path) -> bool {
+    let mut studies = STUDIES.dirs();
+    studies.any(|study| study.get_file(study.path().join(path)).is_some())
 }
 
 fn file_name(path: &Path) -> PathBuf {

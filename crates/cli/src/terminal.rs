@@ -1,28 +1,40 @@
 //! Writes to standard output and standard error. A closed stream or pipe never causes a panic.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use prony_report::text::TextOptions;
 use rustix::termios;
 
-/// Set when printing a result has failed.
+/// Set when a result could not be printed or stored.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if printing a result failed for any reason other than a closed pipe.
+/// Returns true if a result was lost: it could not be stored, or printing it failed for any reason
+/// other than a closed pipe.
 pub(crate) fn lost_output() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Prints a result to standard output.
+/// Records that a result could not be stored.
+pub(crate) fn note_lost_output() {
+    LOST.store(true, Ordering::Relaxed);
+}
+
+/// Prints text for people to standard output.
 pub(crate) fn print(text: &str) {
+    print_data(&without_workflow_commands(text));
+}
+
+/// Prints data, such as JSON, to standard output without changing it.
+pub(crate) fn print_data(text: &str) {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            LOST.store(true, Ordering::Relaxed);
+            note_lost_output();
             print_message(&format!("prony: standard output: {error}"));
         }
         _ => {}
@@ -37,7 +49,12 @@ pub(crate) fn print_message(line: &str) {
     };
     let text = wrapped(&sanitized(line), columns);
     // An error on standard error can't be reported anywhere else.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", without_workflow_commands(&text));
+}
+
+/// Prints a command for GitHub Actions, such as an annotation, to standard error.
+pub(crate) fn print_workflow_command(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", sanitized(line));
 }
 
 /// Breaks lines that are longer than a terminal's width between words, because terminals break
@@ -60,8 +77,30 @@ fn wrapped(lines: &str, columns: usize) -> String {
 /// Replaces control characters. Parts of the text come from servers and other machines, and could
 /// otherwise control the terminal.
 fn sanitized(lines: &str) -> String {
-    let each = lines.split('\n').map(prony_report::table::plain);
-    each.collect::<Vec<_>>().join("\n")
+    prony_report::table::plain_lines(lines)
+}
+
+/// Changes lines that GitHub Actions would execute as commands. Only a program that runs there has
+/// such a reader.
+fn without_workflow_commands(text: &str) -> Cow<'_, str> {
+    match std::env::var_os("GITHUB_ACTIONS") {
+        Some(_) => Cow::Owned(disarmed(text)),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Changes the markers of commands: `::` at the start of a line, and `##[` anywhere.
+fn disarmed(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let words = line.trim_start();
+        let indent = &line[..line.len() - words.len()];
+        match words.strip_prefix("::") {
+            Some(rest) => format!("{indent}:\u{fffd}{rest}"),
+            None => line.to_owned(),
+        }
+    });
+    let lines: Vec<String> = lines.collect();
+    lines.join("\n").replace("##[", "##\u{fffd}[")
 }
 
 /// Returns the layout for text. If the text is printed, the layout depends on the terminal.
@@ -121,6 +160,15 @@ mod tests {
         };
         assert_eq!(words(&wrapped_text), words(&text));
         assert_eq!(wrapped(&text, 0), text);
+    }
+
+    #[test]
+    fn commands_of_github_actions_are_changed() {
+        let text = disarmed("a::b\n::error::x\n  ::set-env name=a::b\nx ##[error]y\n");
+        assert_eq!(
+            text,
+            "a::b\n:\u{fffd}error::x\n  :\u{fffd}set-env name=a::b\nx ##\u{fffd}[error]y\n"
+        );
     }
 
     #[test]

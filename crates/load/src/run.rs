@@ -404,7 +404,7 @@ impl<'run> Start<'run, '_> {
             .counter(spec.number_here(self.shard))
             .unwrap_or(&unwatched);
         let worked = match slices {
-            None => worker.run(control, counter),
+            None => Ok(worker.run(control, counter)),
             Some(slices) => {
                 let mut feed = ClockedSlices {
                     slices,
@@ -512,6 +512,15 @@ pub(crate) fn merge(
         .findings
         .extend(limited.map(|limit| findings::streams_limited(&record, limit)));
     record.findings.extend(sink.preconnect.finding());
+    if let Some((at, error)) = &sink.sockets_failed {
+        let text = format!(
+            "The load ended after {:.1} s, because its sockets failed: {error}. The results cover \
+             the time until then.",
+            at.as_secs_f64()
+        );
+        let finding = Finding::new(FindingId::SocketsFailed, Severity::Error, text);
+        record.findings.push(finding);
+    }
     record.findings.extend(sink.refusals.finding(spec));
     record.findings.extend(sink.connects.finding());
     let ok = record.totals.ok;

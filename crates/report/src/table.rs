@@ -313,6 +313,12 @@ pub fn plain(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
+/// Like [`plain`], but keeps line breaks.
+pub fn plain_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(plain).collect();
+    lines.join("\n")
+}
+
 /// Like [`plain`], but also replaces characters that XML forbids.
 pub(crate) fn xml_plain(text: &str) -> String {
     plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")

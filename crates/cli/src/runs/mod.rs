@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use prony_report::number;
-use prony_report::table::{Align, Table};
+use prony_report::table::{Align, Table, plain};
 
 use crate::arguments::{RunsArgs, RunsCommand};
 use crate::ending::{Ending, Failure};
@@ -109,7 +109,7 @@ fn open(run: Option<&Path>) -> Result<Ending, Failure> {
             dir.display()
         )));
     }
-    terminal::print(&format!("{}\n", page.display()));
+    terminal::print(&format!("{}\n", plain(&page.display().to_string())));
     let own = std::env::var("BROWSER").unwrap_or_default();
     let own = own.split(':').find(|command| !command.is_empty());
     let browsers = own.into_iter().chain(["xdg-open"]);

@@ -1,19 +1,24 @@
-//! Removes runs. Only folders that an experiment wrote are removed, and only after a confirmation.
+//! Removes runs: the files that prony wrote to their folders, after a confirmation.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use prony_experiment::runner::EXPERIMENT_FILES;
 use prony_report::number;
+use prony_report::table::plain;
 
 use super::catalog::{self, RunState, is_run_folder, is_running, links_to, not_a_run, resolve};
 use crate::ending::{Ending, Failure};
-use crate::terminal;
+use crate::{study, terminal};
 
 /// Files that identify a run's folder. They are removed last, so that an interrupted removal can be
 /// repeated.
 const IDENTITY: [&str; 3] = ["verdict.json", "state.json", "plan.toml"];
+
+/// Maximum number of remaining files that are named.
+const KEPT_SHOWN_MAX: usize = 5;
 
 /// Rule that determines which unnamed runs `prony runs prune` keeps.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +87,9 @@ pub(super) fn prune(
         return Ok(Ending::Done);
     }
     if dry_run {
-        let lines = removed.iter().map(|run| format!("{}\n", run.display()));
+        let lines = removed
+            .iter()
+            .map(|run| format!("{}\n", plain(&run.display().to_string())));
         terminal::print(&lines.collect::<String>());
         return Ok(Ending::Done);
     }
@@ -116,32 +123,107 @@ fn confirmed(runs: &[PathBuf], yes: bool) -> Result<(), Failure> {
 fn remove_all(runs: &[PathBuf]) -> Result<Ending, Failure> {
     for run in runs {
         let links = links_to(run);
-        remove_one(run).map_err(|error| Failure::refused(format!("{}: {error}", run.display())))?;
+        let kept = remove_one(run)
+            .map_err(|error| Failure::refused(format!("{}: {error}", run.display())))?;
         for link in links {
             // If removing the link fails, a dangling link is harmless.
             let _ = fs::remove_file(link);
         }
-        terminal::print_message(&format!("prony: removed {}", run.display()));
+        let removed = format!("prony: removed {}", run.display());
+        terminal::print_message(&match kept.as_slice() {
+            [] => removed,
+            kept => format!(
+                "{removed}, except what prony did not write: {}",
+                listed(kept)
+            ),
+        });
     }
     Ok(Ending::Done)
 }
 
-fn remove_one(run: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(run)? {
-        let entry = entry?;
-        if IDENTITY.iter().any(|name| entry.file_name() == *name) {
-            continue;
-        }
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false => fs::remove_file(entry.path())?,
+fn listed(paths: &[PathBuf]) -> String {
+    let shown = paths.iter().take(KEPT_SHOWN_MAX);
+    let shown: Vec<String> = shown.map(|path| path.display().to_string()).collect();
+    match paths.len().saturating_sub(KEPT_SHOWN_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Removes what prony wrote to a run's folder, and each folder that is empty then. Returns the
+/// paths that remain, relative to the folder.
+fn remove_one(run: &Path) -> io::Result<Vec<PathBuf>> {
+    let files = RunFiles::of(run);
+    let (mut own, mut kept) = (Vec::new(), Vec::new());
+    let mut folders = vec![PathBuf::new()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        next += 1;
+        for entry in fs::read_dir(run.join(&folder))? {
+            let entry = entry?;
+            let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
+            match kind.is_dir() {
+                true => folders.push(path),
+                false if kind.is_file() && files.contain(&path) => own.push(path),
+                false => kept.push(path),
+            }
         }
     }
-    for name in IDENTITY {
-        match fs::remove_file(run.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+    own.sort_by_key(|path| IDENTITY.iter().any(|name| path == Path::new(name)));
+    for path in own {
+        fs::remove_file(run.join(path))?;
+    }
+    // Folders in a folder come after it.
+    for folder in folders.iter().rev() {
+        let removed = fs::remove_dir(run.join(folder));
+        let is_kept = |error: &io::Error| error.kind() == io::ErrorKind::DirectoryNotEmpty;
+        removed.or_else(|error| is_kept(&error).then_some(()).ok_or(error))?;
+    }
+    kept.sort();
+    Ok(kept)
+}
+
+/// The files that prony wrote to a run's folder.
+struct RunFiles {
+    /// Copies of the files that the plan names; `None` if an old version stored no list.
+    included: Option<serde_json::Map<String, serde_json::Value>>,
+    run: PathBuf,
+}
+
+impl RunFiles {
+    fn of(run: &Path) -> RunFiles {
+        let state = fs::read(run.join("state.json")).unwrap_or_default();
+        let mut state: serde_json::Value = serde_json::from_slice(&state).unwrap_or_default();
+        RunFiles {
+            included: match state["plan"]["files"].take() {
+                serde_json::Value::Object(files) => Some(files),
+                _ => None,
+            },
+            run: run.to_owned(),
         }
     }
-    fs::remove_dir(run)
+
+    /// Returns true if prony wrote the file `path`, which is relative to the run's folder.
+    fn contain(&self, path: &Path) -> bool {
+        let parts: Option<Vec<&str>> = path.iter().map(|part| part.to_str()).collect();
+        let is_trial = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());
+        match parts.unwrap_or_default().as_slice() {
+            [name] => EXPERIMENT_FILES.contains(name),
+            ["includes", ..] => {
+                let name = path.to_string_lossy();
+                (self.included.as_ref()).is_none_or(|files| files.contains_key(&*name))
+            }
+            ["study", ..] => path.strip_prefix("study").is_ok_and(study::has_file),
+            ["trials", trial, name] if is_trial(trial) => {
+                let endings = [".json", ".json.new", ".log", ".log.new"];
+                *name == "telemetry.csv" || endings.iter().any(|ending| name.ends_with(ending))
+            }
+            // The rendered files of a service, whose log is next to its folder.
+            ["trials", trial, service, ..] if is_trial(trial) => {
+                let log = format!("trials/{trial}/{service}.log");
+                self.run.join(log).is_file()
+            }
+            _ => false,
+        }
+    }
 }

@@ -460,3 +460,39 @@ fn the_doctor_describes_an_interface() {
         assert!(output.err.contains("no interface no0"), "{}", output.err);
     });
 }
+
+#[test]
+fn a_load_whose_interface_fails_ends_with_its_results() {
+    for fails in ["link set near down", "link delete near"] {
+        on_link(1, |far| {
+            let workdir = Workdir::new();
+            let origin = origin(far, &workdir);
+            let url = origin.url("/bytes/1000");
+            let words = ["-d", "60s", "-c", "16", "--json", "out.json", &url];
+            let command = workdir.command(&[&XDP[..], &NEAR, &words].concat());
+            let running = Running::start(command);
+            wait_until("no program was attached", is_attached);
+            // More packets than the connections need to open.
+            wait_until("no responses arrive", || packets_received() > 1000);
+            ip(fails);
+            let output = running.end().expect(1);
+            assert!(output.err.contains("its sockets failed"), "{}", output.err);
+            let record = workdir.json("out.json");
+            assert!(record["totals"]["ok"].as_u64().unwrap() > 0, "{fails}");
+            let findings = record["findings"].as_array().unwrap();
+            let failed = findings.iter().find(|it| it["id"] == "sockets-failed");
+            assert!(failed.is_some(), "{fails}: {findings:?}");
+            origin.stop();
+        });
+    }
+}
+
+/// Returns the number of packets that the interface has received.
+fn packets_received() -> u64 {
+    let output = Command::new("ip")
+        .args(["-json", "-stats", "link", "show", "near"])
+        .output();
+    let output = output.expect("ip of iproute2 (cargo xtask test installs it)");
+    let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    links[0]["stats64"]["rx"]["packets"].as_u64().unwrap()
+}

@@ -1,8 +1,11 @@
 //! Runs `prony compare` and the commands related to it: `init`, `study`, `report`, `demo`.
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 use serde_json::Value;
 
-use crate::running::{CommandOutput, Origin, Workdir, check_schema, names};
+use crate::running::{CommandOutput, Origin, Running, Workdir, check_schema, names};
 
 /// A plan with two variants of the built-in server and trials of 200 ms.
 pub(crate) const TINY: &str = r#"
@@ -37,6 +40,80 @@ fn expect_status_of(output: CommandOutput, verdict: &Value) -> CommandOutput {
         .iter()
         .any(|comparison| comparison["verdict"] == "withheld");
     output.expect(i32::from(withheld))
+}
+
+#[test]
+fn experiments_that_start_together_have_folders_of_their_own() {
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    let runs: Vec<Running> = (0..3)
+        .map(|_| Running::start(workdir.command(&["compare", "tiny.toml", "--progress=none"])))
+        .collect();
+    for run in runs {
+        let output = run.end();
+        assert!(matches!(output.status, 0 | 1), "{}", output.err);
+    }
+    let folders = names(&workdir.path("prony-runs"));
+    assert_eq!(folders.len(), 3, "{folders:?}");
+    for folder in folders {
+        workdir.json(&format!("prony-runs/{folder}/verdict.json"));
+    }
+    // A run that fails before its first trial leaves no folder.
+    workdir
+        .run(&["compare", "tiny.toml", "--fail-if", "p99 of nobody > 1ms"])
+        .expect(2);
+    assert_eq!(names(&workdir.path("prony-runs")).len(), 3);
+}
+
+/// Limits the size of the files that a command can write, which has the effect of a full disk.
+fn with_largest_file(mut command: Command, bytes: u64) -> CommandOutput {
+    let limit = move || {
+        let limit = libc::rlimit {
+            rlim_cur: bytes,
+            rlim_max: bytes,
+        };
+        // SAFETY: the call reads the structure.
+        match unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure only makes a system call, which is allowed between fork and exec.
+    unsafe { command.pre_exec(limit) };
+    Running::start(command).end()
+}
+
+#[test]
+fn results_that_can_not_be_stored_are_printed_with_status_3() {
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    let compare = |out: &str| {
+        let words = ["compare", "tiny.toml", "--progress=none", "--out", out];
+        workdir.command(&words)
+    };
+    // The largest reports don't fit.
+    let output = with_largest_file(compare("reports"), 48 << 10).expect(3);
+    assert!(output.out.contains("Which socket?"), "{}", output.out);
+    assert!(output.err.contains("report.pdf: "), "{}", output.err);
+    workdir.json("reports/verdict.json");
+    // The verdict doesn't fit.
+    let output = with_largest_file(compare("verdict"), 14 << 10).expect(3);
+    assert!(output.out.contains("Which socket?"), "{}", output.out);
+    assert!(output.err.contains("verdict.json: "), "{}", output.err);
+
+    // One file that can't be written does not prevent the others.
+    let origin = Origin::tcp(&workdir);
+    let url = origin.url("/bytes/10");
+    let mut words = vec!["load", "-n", "50", "--progress=none", &url];
+    words.extend(["--json", "j.json", "--html", "h.html", "--csv", "s.csv"]);
+    let output = with_largest_file(workdir.command(&words), 2 << 10).expect(3);
+    assert!(output.out.contains("50"), "{}", output.out);
+    for name in ["j.json", "h.html"] {
+        assert!(output.err.contains(&format!("{name}: ")), "{}", output.err);
+        assert!(!workdir.path(name).exists());
+    }
+    assert!(workdir.read("s.csv").lines().count() > 1);
+    origin.stop();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the built program: arguments in; exit status, streams and files out.
 
 mod aborted_experiments;
+mod action;
 mod agents;
 mod bypass_loads;
 mod capacities;

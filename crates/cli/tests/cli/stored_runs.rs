@@ -112,6 +112,81 @@ fn stored_runs_are_listed_named_and_removed() {
     assert_eq!(names(&workdir.path("prony-runs")), kept);
 }
 
+#[test]
+fn removing_a_run_keeps_what_prony_did_not_write() {
+    let workdir = workdir_with_runs();
+    let run = "prony-runs/2026-11-22-100000-tiny";
+    let foreign = [
+        "mine/notes.txt",
+        "notes.txt",
+        "trials/1-tcp/mine.txt",
+        "trials/mine/a.json",
+    ];
+    for name in foreign {
+        let path = workdir.path(&format!("{run}/{name}"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "mine").unwrap();
+    }
+    std::os::unix::fs::symlink("../photos", workdir.path(&format!("{run}/link"))).unwrap();
+    let printed = workdir.run(&["runs", "rm", "-y", run]).expect(0);
+    for name in foreign.iter().chain(&["link"]) {
+        assert!(printed.err.contains(name), "{name}: {}", printed.err);
+    }
+    for name in foreign {
+        assert_eq!(workdir.read(&format!("{run}/{name}")), "mine");
+    }
+    assert_eq!(workdir.read("prony-runs/photos/plan.toml"), "mine");
+    assert_eq!(
+        names(&workdir.path(run)),
+        ["link", "mine", "notes.txt", "trials"]
+    );
+    assert_eq!(
+        names(&workdir.path(&format!("{run}/trials"))),
+        ["1-tcp", "mine"]
+    );
+    assert_eq!(
+        names(&workdir.path(&format!("{run}/trials/1-tcp"))),
+        ["mine.txt"]
+    );
+    // Without foreign files, nothing remains.
+    let other = "prony-runs/2026-11-21-100000-tiny";
+    workdir.run(&["runs", "rm", "-y", other]).expect(0);
+    assert!(!workdir.path(other).exists());
+}
+
+#[test]
+fn control_characters_in_a_stored_run_reach_no_document() {
+    let workdir = workdir_with_runs();
+    let run = "prony-runs/2026-11-22-100000-tiny";
+    let hostile = "x\u{1b}[31m\u{202e}y\n::error::z";
+    let mut verdict = workdir.json(&format!("{run}/verdict.json"));
+    verdict["question"] = hostile.into();
+    verdict["variants"][0]["name"] = hostile.into();
+    verdict["findings"] = serde_json::json!([
+        { "id": "errors", "severity": "warning", "text": hostile, "variants": ["tcp"] }
+    ]);
+    workdir.write(&format!("{run}/verdict.json"), &verdict.to_string());
+    for option in ["--html", "--markdown", "--junit", "--csv", "--github"] {
+        workdir.run(&["report", run, option, "document"]);
+        let document = workdir.read("document");
+        let is_hostile = |c: char| matches!(c, '\u{1b}' | '\u{202e}');
+        assert!(
+            document.contains('y') && !document.contains(is_hostile),
+            "{document}"
+        );
+    }
+    let mut command = workdir.command(&["report", run]);
+    let output = command.env("GITHUB_ACTIONS", "true").output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("�[31m�y"), "{printed}");
+    assert!(
+        !printed
+            .lines()
+            .any(|line| line.trim_start().starts_with("::")),
+        "{printed}"
+    );
+}
+
 fn named_and_used_as_a_baseline(workdir: &Workdir) {
     workdir
         .run(&["runs", "name", "2026-11-21-100000-tiny", "main"])

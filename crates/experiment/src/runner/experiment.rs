@@ -11,6 +11,7 @@ use prony_stats::{
 use super::block_error::BlockError;
 use super::experiment_finding::ExperimentFinding;
 use super::folder::ExperimentFolder;
+use super::folder_error::ExperimentFolderError;
 use super::interleaved::InterleavedBlock;
 use super::responses::ResponseDigests;
 use super::trial::{Trial, TrialPosition};
@@ -35,6 +36,8 @@ pub(super) struct Experiment<'a> {
     precheck_time: Duration,
     began: Instant,
     stored: ExperimentFolder,
+    /// Reason why the latest verdicts could not be stored.
+    unstored: Option<ExperimentFolderError>,
     table: AlphaTable,
     looks: Vec<Look>,
     /// Errors that the pre-check found in the responses, if they withhold all verdicts. No block
@@ -65,6 +68,7 @@ impl<'a> Experiment<'a> {
             began: Instant::now(),
             looks: stored.looks().to_vec(),
             stored,
+            unstored: None,
             table: AlphaTable::new(),
             refused: Vec::new(),
             on,
@@ -97,14 +101,12 @@ impl<'a> Experiment<'a> {
             }
         }
         let failed = self.run_blocks(done, next_look, machines, interrupt)?;
-        let document = match self.conclude() {
-            // Report the failure only once: the same cause, such as a full disk, may have ended the
-            // trial.
-            Err(RunnerError::Folder(_)) if failed.is_some() => None,
-            document => document?,
-        };
+        let document = self.conclude()?;
         Ok(ExperimentOutcome {
             document,
+            // Report the failure only once: the same cause, such as a full disk, may have ended the
+            // trial.
+            unstored: self.unstored.take().filter(|_| failed.is_none()),
             interrupted: interrupt.is_stopped(),
             failed,
         })
@@ -443,9 +445,9 @@ impl<'a> Experiment<'a> {
         self.looks.clone_from(&evaluation.looks);
         let planned = evaluation.next_look();
         let document = self.document(evaluation);
-        self.stored.write_verdict(&document)?;
         // Findings may have withheld all verdicts that are undecided without them.
         let next = planned.filter(|_| document.is_undecided());
+        self.unstored = self.stored.write_verdict(&document).err();
         (self.on)(ExperimentEvent::Looked {
             document: &document,
             next,
@@ -461,7 +463,7 @@ impl<'a> Experiment<'a> {
         let evaluation = self.evaluate()?;
         self.looks.clone_from(&evaluation.looks);
         let document = self.document(evaluation);
-        self.stored.write_verdict(&document)?;
+        self.unstored = self.stored.write_verdict(&document).err();
         Ok(Some(document))
     }
 

@@ -21,6 +21,9 @@ use crate::plan::Plan;
 /// Folder with the files of a built-in study. It may exist before the experiment begins.
 const STUDY_DIR: &str = "study";
 
+/// Folder with copies of the files that the plan names.
+const INCLUDES_DIR: &str = "includes";
+
 /// Contents of `state.json`: the data needed to resume the experiment, except for the trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredState {
@@ -382,20 +385,20 @@ impl ExperimentFolder {
     }
 }
 
-/// Files that prony may have written to an experiment's folder before any trial is complete.
-const FILES_BEFORE_FIRST_TRIAL: [&str; 12] = [
+/// Files that prony may write to an experiment's folder, besides those in its folders.
+pub const EXPERIMENT_FILES: [&str; 12] = [
     "state.json",
     "state.json.new",
-    "environment.json.new",
-    "verdict.json.new",
-    "plan.toml",
     "environment.json",
+    "environment.json.new",
+    "plan.toml",
     "verdict.json",
+    "verdict.json.new",
     "report.html",
     "report.md",
     "report.pdf",
     "secrets.json",
-    "includes",
+    lock::LOCK_FILE,
 ];
 
 /// Removes prony's files from a folder without a complete trial, so that a corrected plan can run
@@ -413,7 +416,10 @@ fn clear_unused(plan: &Plan, dir: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir_all(trials)?;
-    for name in FILES_BEFORE_FIRST_TRIAL {
+    let files = EXPERIMENT_FILES
+        .into_iter()
+        .filter(|name| *name != lock::LOCK_FILE);
+    for name in files.chain([INCLUDES_DIR]) {
         let path = dir.join(name);
         match path.is_dir() {
             true => fs::remove_dir_all(path)?,

@@ -53,7 +53,7 @@ use experiment::Experiment;
 pub use crate::interrupt::Interrupt;
 pub use agent_load::{AgentLoadRequest, AgentLoadRunner};
 pub use event::{ExperimentEvent, InterleavedLoad};
-pub use folder::ExperimentFolder;
+pub use folder::{EXPERIMENT_FILES, ExperimentFolder};
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};
 pub use mode::{ModeError, trial_mode};
@@ -106,12 +106,14 @@ impl RunSettings {
 /// Result of a run.
 #[derive(Debug)]
 pub struct ExperimentOutcome {
-    /// The stored verdicts; `None` if no trial was complete.
+    /// The verdicts; `None` if no trial was complete.
     pub document: Option<VerdictDocument>,
     /// True if the user interrupted the run.
     pub interrupted: bool,
     /// Trial whose failure ended the run, if there was one.
     pub failed: Option<FailedTrial>,
+    /// Reason why the verdicts could not be stored, unless a failed trial has the same cause.
+    pub unstored: Option<ExperimentFolderError>,
 }
 
 /// Reason why a run produced no result.

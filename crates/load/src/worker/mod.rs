@@ -205,12 +205,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self
     }
 
-    /// Runs until the load ends, or until `control` stops it.
-    ///
-    /// # Errors
-    ///
-    /// The system can't wait for events.
-    pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<WorkerResult> {
+    /// Runs until the load ends, until `control` stops it, or until the sockets fail as a whole.
+    pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> WorkerResult {
         counter.begin(&mut self.sink.recorder);
         let now = self.sockets.now();
         self.meter.gap(Nanos::ZERO, now);
@@ -218,11 +214,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             // A late start must not count as wait time for connections that are already open.
             self.dispatcher.eligible_since = now;
         }
-        let ended = self.run_to_end(control, counter)?;
+        let ended = self.run_to_end(control, counter).unwrap_or_else(|error| {
+            let now = self.sockets.now().min(self.end);
+            self.sink.sockets_failed = Some((now, error.to_string()));
+            now
+        });
         counter.publish(&mut self.sink.recorder, ended, &self.meter);
         let mut result = self.finish(ended);
         counter.finish(&mut result.sink.recorder, result.utilization);
-        Ok(result)
+        result
     }
 
     /// Runs until the load, or the current part of a slice, ends. Returns the time at which it

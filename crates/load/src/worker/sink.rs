@@ -32,6 +32,8 @@ pub(crate) struct Sink {
     /// Refused connection attempts.
     pub(crate) refusals: Refusals,
     pub(crate) closed: ClosedConnections,
+    /// Time at which the sockets failed, and the system's message.
+    pub(crate) sockets_failed: Option<(Nanos, String)>,
     /// TCP connection attempts in the measured part.
     pub(crate) connects: ConnectCounts,
     /// Times from the first to the last byte of responses.
@@ -64,6 +66,7 @@ impl Sink {
             unsolicited: 0,
             sources: SourceCounts::new(sources),
             streams_limit: None,
+            sockets_failed: None,
             preconnect: PreconnectReport::default(),
             refusals: Refusals::default(),
             closed: ClosedConnections::default(),
@@ -87,6 +90,7 @@ impl Sink {
         self.refusals.merge(other.refusals);
         self.closed.by_server += other.closed.by_server;
         self.closed.for_other_target += other.closed.for_other_target;
+        self.sockets_failed = earliest(self.sockets_failed.take(), other.sockets_failed);
         self.connects.merge(other.connects);
         self.body_waits.merge(other.body_waits);
         if let Some(quic) = other.quic {

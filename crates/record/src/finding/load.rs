@@ -70,6 +70,21 @@ pub(super) const CPU_QUOTA: FindingInfo = FindingInfo {
     ..BASE
 };
 
+pub(super) const SOCKETS_FAILED: FindingInfo = FindingInfo {
+    seen: "The operating system refused to wait for socket events, or to send over AF_XDP, while \
+           the load ran.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "The load ended at that time, so it is shorter than configured. The figures include \
+              its measurements until then. A load over AF_XDP ends so if its interface goes down \
+              or is removed.",
+    action: "Correct the cause that the finding names, and repeat the load. `ip link` lists the \
+             state of interfaces.",
+    folding: TrialFolding::Worst,
+    incomplete_load: true,
+    ..BASE
+};
+
 pub(super) const GENERATOR_STARVED: FindingInfo = FindingInfo {
     seen: "A worker of the load generator was ready to run but had no core for at least 20% of the time.",
     severities: &[(Warning, "")],

@@ -54,6 +54,7 @@ registry! {
     GeneratorStarved "generator-starved" => load::GENERATOR_STARVED,
     ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED,
     Errors "errors" => load::ERRORS,
+    SocketsFailed "sockets-failed" => load::SOCKETS_FAILED,
     NothingListens "nothing-listens" => load::NOTHING_LISTENS,
     TlsFailed "tls-failed" => load::TLS_FAILED,
     SynRetransmitted "syn-retransmitted" => load::SYN_RETRANSMITTED,

@@ -12,6 +12,7 @@ use prony_record::Finding;
 use prony_stats::Effect;
 use serde_json::{Map, Value};
 
+use crate::table::plain_lines;
 use crate::text::severity_name;
 
 pub(crate) use experiment::compared_metrics;
@@ -158,13 +159,14 @@ impl DataTable {
         DataTableBuilder { items, table }
     }
 
-    /// Returns the table as CSV (RFC 4180, but lines end with only a line feed).
+    /// Returns the table as CSV (RFC 4180, but lines end with only a line feed), without control
+    /// characters.
     pub fn to_csv(&self) -> String {
         let mut out = ::csv::Writer::from_writer(Vec::new());
         // Writing to memory can't fail.
         let _ = out.write_record(&self.columns);
         for row in &self.rows {
-            let _ = out.write_record(row.iter().map(DataCell::text));
+            let _ = out.write_record(row.iter().map(|cell| plain_lines(&cell.text())));
         }
         let bytes = out.into_inner().unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

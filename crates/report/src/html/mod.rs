@@ -11,7 +11,7 @@ use prony_record::{Finding, FindingId, Severity};
 use crate::chart::palette;
 use crate::document::{Block, Callout, Document, Figure, Medium, Section, VerdictLine};
 use crate::figures::file_name;
-use crate::table::xml;
+use crate::table::{plain_lines, xml};
 
 /// Renders the report as a page.
 pub fn render(document: &Document) -> String {
@@ -56,9 +56,10 @@ fn style() -> String {
         .replace("/*charts*/", &palette::dark_rules())
 }
 
-/// Escapes text for content and attributes.
+/// Escapes text for content and attributes. Replaces control characters, which may come from a
+/// stored file.
 fn escaped(text: &str) -> String {
-    xml(text).replace('\'', "&#39;")
+    xml(&plain_lines(text)).replace('\'', "&#39;")
 }
 
 fn section(section: &Section, blocks: &[&Block]) -> String {

@@ -143,9 +143,7 @@ fn simulate_costly(
         let slots = spec.connections_max(shard) as usize;
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
-        Worker::new(spec, shard, sockets)
-            .run(control, &Counter::default())
-            .unwrap()
+        Worker::new(spec, shard, sockets).run(control, &Counter::default())
     });
     let worked = worked.collect();
     // Merging asserts that every started request has exactly one outcome.
@@ -240,7 +238,7 @@ fn simulate_prepared(
             sockets.pass(until.started);
             sockets.start_clock();
         });
-        worker.run(control, &Counter::default()).unwrap()
+        worker.run(control, &Counter::default())
     });
     let worked = worked.collect();
     let record = merge(&spec, worked, SystemTime::UNIX_EPOCH).unwrap().record;
@@ -259,8 +257,7 @@ fn simulate_script<'s>(
     let logs = vec![sockets.log()];
     let worked = Worker::new(spec, shard, sockets)
         .with_script(Some(ScriptRunner::new(Box::new(script), sees, 0)))
-        .run(&Control::new(1), &Counter::default())
-        .unwrap();
+        .run(&Control::new(1), &Counter::default());
     let record = merge(spec, vec![worked], SystemTime::UNIX_EPOCH)
         .unwrap()
         .record;

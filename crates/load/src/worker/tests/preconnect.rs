@@ -126,7 +126,7 @@ fn late(words: &str, late: Nanos) -> Record {
         sockets.start_clock();
         sockets.pass(late);
     });
-    let worked = worker.run(&control, &Counter::default()).unwrap();
+    let worked = worker.run(&control, &Counter::default());
     assert_eq!(worked.sink.first_start, Some(late));
     merge(&spec, vec![worked], SystemTime::UNIX_EPOCH)
         .unwrap()

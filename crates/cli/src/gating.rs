@@ -212,10 +212,10 @@ impl GateSettings {
         if let Some(junit) = self.junit {
             junit.write(&ci::junit(&judged))?;
         }
-        if let Some(path) = &self.summary {
-            if let Err(failure) = append(path, &ci::summary(&judged)) {
-                report_lost(failure);
-            }
+        if let Some(path) = &self.summary
+            && let Err(failure) = append(path, &ci::summary(&judged))
+        {
+            report_lost(failure);
         }
         if self.annotations {
             for line in ci::annotations(&judged).lines() {

@@ -7,6 +7,7 @@
 mod adapt;
 mod agent;
 mod arguments;
+mod built_in_studies;
 mod capacity;
 mod command_line;
 mod compare;

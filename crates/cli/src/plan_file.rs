@@ -11,7 +11,7 @@ use crate::ending::Failure;
 pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     let path = dir.join("plan.toml");
     if !path.is_file() {
-        return Err(Failure::wrong(ExperimentFolderError::NoExperiment(
+        return Err(Failure::wrong(ExperimentFolderError::nothing_to_resume(
             dir.to_owned(),
         )));
     }

@@ -4,18 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use include_dir::{Dir, DirEntry, include_dir};
+use include_dir::{Dir, DirEntry};
 use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::ExperimentFolderError;
 
 use crate::adapt::CannotAdapt;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
+use crate::built_in_studies::STUDIES;
 use crate::ending::{Ending, Failure};
 use crate::runs_folder::NewRunFolder;
 use crate::{adapt, compare, experiment, plan_file, terminal};
-
-/// The studies, embedded at build time.
-static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
 
 /// Subfolder of an experiment that holds the study's files. The experiment runner uses the same
 /// name.
@@ -105,7 +103,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     };
     let out = out.to_owned();
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Failure::wrong(ExperimentFolderError::NotEmpty(out)));
+        return Err(Failure::wrong(ExperimentFolderError::not_empty(out)));
     }
     let plan = unpacked(study, &out.join(FOLDER), typed)?;
     let settings = experiment::settings(&typed.run, typed.seed, out);
@@ -170,12 +168,6 @@ fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Returns true if a built-in study has the file `path`, which is relative to the study's folder.
-pub(crate) fn has_file(path: &Path) -> bool {
-    let mut studies = STUDIES.dirs();
-    studies.any(|study| study.get_file(study.path().join(path)).is_some())
 }
 
 fn file_name(path: &Path) -> PathBuf {

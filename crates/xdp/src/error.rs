@@ -36,6 +36,15 @@ pub enum XdpError {
         /// List of the interface's subnets.
         subnets: String,
     },
+    /// A source address can't be the sender of packets on the link.
+    UnusableSource {
+        /// Source addresses of the load.
+        range: AddressRange,
+        /// The address among them.
+        address: IpAddr,
+        /// Kind of the address, such as `a loopback address`.
+        kind: &'static str,
+    },
     /// The kernel's route to the target uses another interface, or there is no route to the target.
     OtherRoute {
         /// Name of the interface.
@@ -102,6 +111,7 @@ impl fmt::Display for XdpError {
             ),
             XdpError::NoAddress(..)
             | XdpError::OutsideSubnet { .. }
+            | XdpError::UnusableSource { .. }
             | XdpError::OtherRoute { .. }
             | XdpError::NoNeighbor { .. } => self.fmt_route(f),
             XdpError::Queues {
@@ -145,6 +155,22 @@ impl XdpError {
                 f,
                 "{range} is outside the subnets of {interface} ({subnets}), so responses would \
                     not come back; use addresses in these subnets"
+            ),
+            XdpError::UnusableSource {
+                range,
+                address,
+                kind,
+            } if range.first == range.last => write!(
+                f,
+                "{address} is {kind}, so no responses would come back; use another source address"
+            ),
+            XdpError::UnusableSource {
+                range,
+                address,
+                kind,
+            } => write!(
+                f,
+                "the source addresses {range} contain {address}, which is {kind}; leave it out"
             ),
             XdpError::OtherRoute {
                 interface,

@@ -7,7 +7,7 @@
 //! | ICMP and ICMPv6 errors | they quote a TCP packet of a source address and a local port of the load |
 //! | ARP requests, neighbor solicitations | they ask for a source address that the kernel doesn't have |
 //!
-//! IPv4 packets with options, fragments, IPv6 packets with extension headers, and frames with a
+//! IPv4 packets may have options. Fragments, IPv6 packets with extension headers, and frames with a
 //! VLAN tag are passed to the kernel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -250,9 +250,7 @@ impl Filter<'_> {
             return self.code.jump(pass);
         }
         self.need(PAYLOAD + 8);
-        // The packet must have no options and must not be a fragment.
-        self.code.load(Byte, R3, R7, IP);
-        self.code.jump_if(R3, NotEqual, 0x45, pass);
+        // The packet must not be a fragment.
         self.load_half(R3, IP + 6);
         self.code.and(R3, 0x3fff);
         self.code.jump_if(R3, NotEqual, 0, pass);
@@ -262,16 +260,18 @@ impl Filter<'_> {
         self.v4_in(false, ours);
         self.code.jump(pass);
         self.code.place(ours);
-        self.code.load(Byte, R3, R7, IP + 9);
-        self.code.jump_if(R3, Equal, PROTOCOL_ICMP_V4, icmp);
-        self.code.jump_if(R3, NotEqual, PROTOCOL_TCP, pass);
-        self.need_port(PAYLOAD + 2);
         // Write the key of the sender to the stack, with its IPv4 address mapped to IPv6.
         self.code.store_value(Double, Frame, KEY, 0);
         self.code.load(Word, R3, R7, IP + 12);
         let mapped = u32::from_ne_bytes([0, 0, 0xff, 0xff]) as i32;
         self.code.store_value(Word, Frame, KEY + 8, mapped);
         self.code.store(Word, Frame, KEY + 12, R3);
+        self.code.load(Byte, R9, R7, IP + 9);
+        self.skip_v4_options();
+        self.need(PAYLOAD + 8);
+        self.code.jump_if(R9, Equal, PROTOCOL_ICMP_V4, icmp);
+        self.code.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
+        self.need_port(PAYLOAD + 2);
         self.code.load(Half, R3, R7, PAYLOAD);
         self.code.store_value(Double, Frame, KEY + 16, 0);
         self.code.store(Half, Frame, KEY + 16, R3);
@@ -287,6 +287,21 @@ impl Filter<'_> {
         self.code.jump_if(R3, NotEqual, PROTOCOL_TCP, pass);
         self.need_port(QUOTED + IPV4_HEADER);
         self.code.jump(self.labels.redirect);
+    }
+
+    /// Appends code that moves the start of the packet, so that the payload of an IPv4 packet is
+    /// where it would be without options.
+    fn skip_v4_options(&mut self) {
+        const WITHOUT_OPTIONS: u32 = 0x45;
+        self.code.load(Byte, R3, R7, IP);
+        self.code
+            .jump_if(R3, Less, WITHOUT_OPTIONS, self.labels.pass);
+        self.code.jump_if(R3, Greater, 0x4f, self.labels.pass);
+        self.code.add(R3, -(WITHOUT_OPTIONS as i32));
+        // The length is in units of four bytes.
+        self.code.add_register(R3, R3);
+        self.code.add_register(R3, R3);
+        self.code.add_register(R7, R3);
     }
 
     /// Appends code that loads an IPv6 address of the packet into `R9` and `R4`.

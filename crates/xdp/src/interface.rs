@@ -1,7 +1,7 @@
 //! Properties of a network interface.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::address_range::AddressRange;
@@ -223,14 +223,24 @@ impl Interface {
         range.without(&own)
     }
 
-    /// Checks if responses to a range of source addresses reach this interface. This is the case if
-    /// the range is within one of the interface's subnets, or if the kernel has a local route to
-    /// it.
+    /// Checks if responses from the targets to a range of source addresses reach this interface.
+    /// This is the case if the range is within one of the interface's subnets, or if the kernel has
+    /// a local route to it.
     ///
     /// # Errors
     ///
-    /// Returns an error if responses don't reach the interface. The error contains the subnets.
-    pub fn check_source(&self, range: AddressRange) -> Result<(), XdpError> {
+    /// Returns an error if responses don't reach the interface, which contains the subnets, or if
+    /// the range has an address from which nothing can be sent to the targets.
+    pub fn check_source(&self, range: AddressRange, targets: &[IpAddr]) -> Result<(), XdpError> {
+        let subnets = self.addresses.iter();
+        let subnets = subnets.map(|subnet| (subnet.address, subnet.prefix));
+        if let Some((address, kind)) = unusable(range, targets, subnets) {
+            return Err(XdpError::UnusableSource {
+                range,
+                address,
+                kind,
+            });
+        }
         let own = || {
             self.addresses
                 .iter()
@@ -360,6 +370,43 @@ fn is_in(address: IpAddr, other: IpAddr, prefix: u8) -> bool {
     }
 }
 
+/// Returns the first address of a range that can't be the sender of packets to the targets, and its
+/// kind.
+fn unusable(
+    range: AddressRange,
+    targets: &[IpAddr],
+    subnets: impl Iterator<Item = (IpAddr, u8)>,
+) -> Option<(IpAddr, &'static str)> {
+    let mut special: Vec<(IpAddr, &'static str)> = targets
+        .iter()
+        .map(|target| (*target, "the server's own address"))
+        .collect();
+    for (address, prefix) in subnets {
+        // Subnets of two addresses have neither (RFC 3021).
+        if let (IpAddr::V4(address), 0..31) = (address, prefix) {
+            let hosts = u32::MAX >> prefix;
+            let network = Ipv4Addr::from_bits(address.to_bits() & !hosts);
+            let broadcast = Ipv4Addr::from_bits(address.to_bits() | hosts);
+            special.push((network.into(), "the address of a network"));
+            special.push((broadcast.into(), "a broadcast address"));
+        }
+    }
+    let mut special = special.into_iter();
+    if let Some(found) = special.find(|(address, _)| range.contains(*address)) {
+        return Some(found);
+    }
+    let kind = |address: IpAddr| match address {
+        _ if address.is_loopback() => Some("a loopback address"),
+        _ if address.is_multicast() => Some("a multicast address"),
+        _ if address.is_unspecified() => Some("the unspecified address"),
+        IpAddr::V4(Ipv4Addr::BROADCAST) => Some("a broadcast address"),
+        _ => None,
+    };
+    // Ranges that cross the bounds of these address blocks are outside every subnet.
+    let mut ends = [range.first, range.last].into_iter();
+    ends.find_map(|address| Some((address, kind(address)?)))
+}
+
 fn check_capabilities() -> Result<(), XdpError> {
     let held = effective_capabilities()
         .map_err(|error| XdpError::System("reading the capabilities", error))?;
@@ -408,6 +455,74 @@ fn check_kernel(release: &str) -> Result<(), XdpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_can_not_send_are_found() {
+        let find = |first: &str, last: &str| {
+            let [first, last] = [first, last].map(|it| it.parse::<IpAddr>().unwrap());
+            let targets = ["10.9.0.2", "fd09::2"].map(|it| it.parse().unwrap());
+            let subnets = [
+                ("10.9.0.1", 16),
+                ("127.0.0.1", 8),
+                ("10.3.0.2", 31),
+                ("fd09::1", 64),
+            ];
+            let subnets = subnets.map(|(address, prefix)| (address.parse().unwrap(), prefix));
+            let found = unusable(AddressRange { first, last }, &targets, subnets.into_iter());
+            found.map(|(address, kind)| (address.to_string(), kind))
+        };
+        for (first, last, address, kind) in [
+            (
+                "10.9.0.2",
+                "10.9.0.2",
+                "10.9.0.2",
+                "the server's own address",
+            ),
+            (
+                "10.9.0.1",
+                "10.9.0.9",
+                "10.9.0.2",
+                "the server's own address",
+            ),
+            ("fd09::1", "fd09::9", "fd09::2", "the server's own address"),
+            ("127.0.0.9", "127.0.0.9", "127.0.0.9", "a loopback address"),
+            ("::1", "::1", "::1", "a loopback address"),
+            (
+                "10.9.0.0",
+                "10.9.0.0",
+                "10.9.0.0",
+                "the address of a network",
+            ),
+            (
+                "10.9.255.0",
+                "10.9.255.255",
+                "10.9.255.255",
+                "a broadcast address",
+            ),
+            (
+                "255.255.255.255",
+                "255.255.255.255",
+                "255.255.255.255",
+                "a broadcast address",
+            ),
+            ("224.0.0.1", "224.0.0.1", "224.0.0.1", "a multicast address"),
+            ("0.0.0.0", "0.0.0.0", "0.0.0.0", "the unspecified address"),
+        ] {
+            assert_eq!(
+                find(first, last),
+                Some((address.to_owned(), kind)),
+                "{first}-{last}"
+            );
+        }
+        for (first, last) in [
+            ("10.9.0.3", "10.9.255.254"),
+            ("10.3.0.2", "10.3.0.3"),
+            ("fd09::", "fd09::1"),
+            ("10.9.1.0", "10.9.1.255"),
+        ] {
+            assert_eq!(find(first, last), None, "{first}-{last}");
+        }
+    }
 
     #[test]
     fn old_kernels_are_refused() {

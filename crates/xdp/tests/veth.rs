@@ -182,6 +182,14 @@ fn icmp(protocol: u8, kind: [u8; 2], source: &str, target: &str, about: &[u8]) -
     packet(protocol, source, target, &message)
 }
 
+/// Adds this number of words of IPv4 options, each of which does nothing (RFC 791).
+fn with_options(frame: &[u8], words: u8) -> Vec<u8> {
+    let options = vec![1; usize::from(words) * 4];
+    let mut frame = [&frame[..34], &options, &frame[34..]].concat();
+    frame[14] += words;
+    frame
+}
+
 fn arp_request(target: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![0; 14];
     write_header(&mut frame, MacAddress([0xff; 6]), FAR, EtherType::Arp);
@@ -223,17 +231,24 @@ fn only_packets_of_the_load_are_redirected() {
             v6_error(&sent("fd09::105", "fd09::2")),
             arp_request([10, 9, 1, 7]),
             solicitation("fd09::107"),
+            with_options(&tcp("10.9.0.2", 80, "10.9.0.1", 2000), 1),
+            with_options(&tcp("10.9.0.2", 80, "10.9.1.99", 2500), 10),
+            with_options(&v4_error(&sent("10.9.1.5", "10.9.0.2")), 2),
         ];
         let mut fragment = own[0].clone();
         fragment[20] = 0x20;
-        let mut with_options = own[0].clone();
-        with_options[14] = 0x46;
+        let mut truncated_options = own[0].clone();
+        truncated_options[14] = 0x4f;
+        let mut short_header = own[0].clone();
+        short_header[14] = 0x44;
         let mut with_tag = own[0].clone();
         with_tag[12..14].copy_from_slice(&[0x81, 0]);
         let others = [
             tcp("10.9.0.2", 80, "10.9.0.1", 1999),
             tcp("10.9.0.2", 80, "10.9.0.1", 3000),
             tcp("10.9.0.2", 81, "10.9.0.1", 2000),
+            with_options(&tcp("10.9.0.2", 80, "10.9.0.1", 1999), 3),
+            with_options(&tcp("10.9.0.2", 81, "10.9.0.1", 2000), 3),
             tcp("10.9.0.3", 80, "10.9.0.1", 2000),
             tcp("10.9.0.2", 80, "10.9.1.100", 2000),
             tcp("10.9.0.2", 80, "10.9.0.255", 2000),
@@ -249,7 +264,8 @@ fn only_packets_of_the_load_are_redirected() {
             arp_request([10, 9, 1, 100]),
             solicitation("fd09::1"),
             fragment,
-            with_options,
+            truncated_options,
+            short_header,
             with_tag,
             own[0][..40].to_vec(),
             own[3][..60].to_vec(),
@@ -398,10 +414,10 @@ fn obstacles_are_named() {
         assert_eq!((near.mac(), near.mtu(), near.queues()), (NEAR, 1500, 1));
         assert_eq!(near.driver().as_deref(), Some("veth"));
         assert_eq!(near.offloads().tso, Some(true));
-        near.check_source(range("10.9.0.1", "10.9.255.254"))
+        near.check_source(range("10.9.0.1", "10.9.255.254"), &[])
             .unwrap();
         let outside = near
-            .check_source(range("10.9.0.1", "10.10.0.1"))
+            .check_source(range("10.9.0.1", "10.10.0.1"), &[])
             .unwrap_err();
         assert!(outside.to_string().contains("10.9.0.1/16"), "{outside}");
         let foreign = near.foreign(range("10.9.0.0", "10.9.0.2"));

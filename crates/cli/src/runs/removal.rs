@@ -11,7 +11,7 @@ use prony_report::table::plain;
 
 use super::catalog::{self, RunState, is_run_folder, is_running, links_to, not_a_run, resolve};
 use crate::ending::{Ending, Failure};
-use crate::{study, terminal};
+use crate::{built_in_studies, terminal};
 
 /// Files that identify a run's folder. They are removed last, so that an interrupted removal can be
 /// repeated.
@@ -213,7 +213,9 @@ impl RunFiles {
                 let name = path.to_string_lossy();
                 (self.included.as_ref()).is_none_or(|files| files.contains_key(&*name))
             }
-            ["study", ..] => path.strip_prefix("study").is_ok_and(study::has_file),
+            ["study", ..] => path
+                .strip_prefix("study")
+                .is_ok_and(built_in_studies::has_file),
             ["trials", trial, name] if is_trial(trial) => {
                 let endings = [".json", ".json.new", ".log", ".log.new"];
                 *name == "telemetry.csv" || endings.iter().any(|ending| name.ends_with(ending))

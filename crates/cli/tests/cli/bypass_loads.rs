@@ -89,6 +89,14 @@ fn unsuitable_settings_exit_with_3_and_the_remedy() {
                 "use addresses in these",
             ],
         );
+        for (source, kind) in [
+            ("10.9.0.2", "the server's own address"),
+            ("127.0.0.9", "a loopback address"),
+            ("10.9.0.0", "the address of a network"),
+            ("10.9.255.255", "a broadcast address"),
+        ] {
+            refused(&["--source", source, url], &[source, kind]);
+        }
         refused(
             &["http://192.168.7.7/"],
             &["192.168.7.7", "no route", "ip route get"],

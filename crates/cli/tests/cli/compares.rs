@@ -43,6 +43,22 @@ fn expect_status_of(output: CommandOutput, verdict: &Value) -> CommandOutput {
 }
 
 #[test]
+fn a_folder_that_was_not_set_up_is_named_as_such() {
+    let workdir = Workdir::new();
+    workdir.write("tiny.toml", TINY);
+    std::fs::create_dir_all(workdir.path("r/trials")).unwrap();
+    workdir.write("r/plan.toml", TINY);
+    let start = ["compare", "tiny.toml", "--out", "r"];
+    let resume = ["compare", "--resume", "r"];
+    for words in [&start[..], &resume[..]] {
+        let output = workdir.run(words).expect(2);
+        let text = "r: an earlier run was killed before it had set up its experiment";
+        assert!(output.err.contains(text), "{}", output.err);
+    }
+    assert_eq!(workdir.read("r/plan.toml"), TINY);
+}
+
+#[test]
 fn experiments_that_start_together_have_folders_of_their_own() {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);

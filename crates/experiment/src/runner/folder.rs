@@ -107,7 +107,7 @@ impl ExperimentFolder {
         };
         let mut entries = fs::read_dir(dir).map_err(|error| failed(dir, &error))?;
         if entries.any(|entry| entry.is_ok_and(|entry| is_others(&entry))) {
-            return Err(ExperimentFolderError::NotEmpty(dir.to_owned()));
+            return Err(ExperimentFolderError::not_empty(dir.to_owned()));
         }
         fs::create_dir_all(dir.join("trials")).map_err(|error| failed(dir, &error))?;
         plan.freeze(dir)
@@ -142,7 +142,7 @@ impl ExperimentFolder {
     ) -> Result<ExperimentFolder, ExperimentFolderError> {
         let state_path = dir.join("state.json");
         if !state_path.is_file() {
-            return Err(ExperimentFolderError::NoExperiment(dir.to_owned()));
+            return Err(ExperimentFolderError::nothing_to_resume(dir.to_owned()));
         }
         let lock = FolderLock::take(dir)?;
         let state: StoredState = read_json(&state_path)?;

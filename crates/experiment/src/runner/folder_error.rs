@@ -1,13 +1,17 @@
 //! Errors that concern an experiment's folder.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Reason why an experiment's folder can't be used.
 #[derive(Debug)]
 pub enum ExperimentFolderError {
     /// The folder is not empty.
     NotEmpty(PathBuf),
+    /// The folder contains an experiment that ended before it was set up, so it can be neither used
+    /// nor resumed.
+    HalfMade(PathBuf),
     /// The folder contains no experiment to resume.
     NoExperiment(PathBuf),
     /// The variants of the experiment in the folder differ from the plan's variants.
@@ -44,6 +48,31 @@ pub enum ExperimentFolderError {
     },
 }
 
+impl ExperimentFolderError {
+    /// Creates the error for a folder that can't be used because it isn't empty.
+    pub fn not_empty(dir: PathBuf) -> Self {
+        match is_half_made(&dir) {
+            true => Self::HalfMade(dir),
+            false => Self::NotEmpty(dir),
+        }
+    }
+
+    /// Creates the error for a folder without an experiment that can be resumed.
+    pub fn nothing_to_resume(dir: PathBuf) -> Self {
+        match is_half_made(&dir) {
+            true => Self::HalfMade(dir),
+            false => Self::NoExperiment(dir),
+        }
+    }
+}
+
+/// Returns true if a run was killed after it had created the folder of trials, and before it had
+/// stored the state of its experiment.
+fn is_half_made(dir: &Path) -> bool {
+    let is_empty = |trials: &Path| fs::read_dir(trials).is_ok_and(|mut it| it.next().is_none());
+    is_empty(&dir.join("trials")) && !dir.join("state.json").exists()
+}
+
 impl fmt::Display for ExperimentFolderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,6 +80,12 @@ impl fmt::Display for ExperimentFolderError {
                 f,
                 "{}: the folder is not empty (choose another one with --out, or continue its \
                  experiment with --resume)",
+                dir.display()
+            ),
+            ExperimentFolderError::HalfMade(dir) => write!(
+                f,
+                "{}: an earlier run was killed before it had set up its experiment in this folder \
+                 (remove the folder, or choose another one with --out)",
                 dir.display()
             ),
             ExperimentFolderError::NoExperiment(dir) => {

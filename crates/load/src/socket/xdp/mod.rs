@@ -552,7 +552,8 @@ fn local_port(packet: &[u8]) -> Option<u16> {
         Some(u16::from_be_bytes([bytes[0], bytes[1]]))
     };
     let (protocol, payload, inner) = match packet.first()? >> 4 {
-        4 => (*packet.get(9)?, 20, 20),
+        // Received packets may have options; the packets of the load that errors quote have none.
+        4 => (*packet.get(9)?, usize::from(packet[0] & 0x0f) * 4, 20),
         _ => (*packet.get(6)?, 40, 40),
     };
     match protocol {

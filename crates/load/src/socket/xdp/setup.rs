@@ -1,7 +1,7 @@
 //! Checks before a load over AF_XDP, and the results of these checks.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use prony_xdp::{AddressRange, FilterSpec, Interface, MacAddress, NextHop, XdpError};
@@ -49,8 +49,9 @@ impl XdpSetup {
         let interface = Interface::find(&options.interface)?;
         interface.check()?;
         let mut own = sources.to_vec();
+        let peers: Vec<IpAddr> = targets.iter().map(SocketAddr::ip).collect();
         for source in sources {
-            interface.check_source(*source)?;
+            interface.check_source(*source, &peers)?;
         }
         for target in &targets {
             NextHop::check(&interface, target.ip())?;

@@ -18,14 +18,16 @@ impl NewRunFolder {
     pub(crate) fn create(name: &str) -> Result<NewRunFolder, Failure> {
         let first = for_new_run(name);
         let refused = |error| Failure::refused(format!("{}: {error}", first.display()));
-        fs::create_dir_all(RUNS_DIR).map_err(refused)?;
         let numbered = |number: u32| format!("{}-{number}", first.display()).into();
         let mut dir = first.clone();
         for number in 2.. {
+            // A command that failed may remove the folder of all runs at the same time.
+            fs::create_dir_all(RUNS_DIR).map_err(refused)?;
             match fs::create_dir(&dir) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    dir = numbered(number)
+                    dir = numbered(number);
                 }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(refused(error)),
                 Ok(()) => break,
             }
@@ -40,8 +42,8 @@ impl NewRunFolder {
 
 impl Drop for NewRunFolder {
     fn drop(&mut self) {
-        // The call fails if the folder is not empty.
-        let _ = fs::remove_dir(&self.0);
+        // The calls fail if the folders are not empty.
+        let _ = fs::remove_dir(&self.0).and_then(|()| fs::remove_dir(RUNS_DIR));
     }
 }
 

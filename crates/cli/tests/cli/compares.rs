@@ -74,6 +74,11 @@ fn experiments_that_start_together_have_folders_of_their_own() {
     for folder in folders {
         workdir.json(&format!("prony-runs/{folder}/verdict.json"));
     }
+    // A file with the name of the folder is an error.
+    let other = Workdir::new();
+    other.write("tiny.toml", TINY);
+    other.write("prony-runs", "mine");
+    other.run(&["compare", "tiny.toml"]).expect(3);
     // A run that fails before its first trial leaves no folder.
     workdir
         .run(&["compare", "tiny.toml", "--fail-if", "p99 of nobody > 1ms"])

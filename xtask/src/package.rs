@@ -72,30 +72,21 @@ fn pack(root: &Path, binary: &Path, name: &str) -> Result<PathBuf, String> {
         }
         _ => {}
     }
-    for below in ["completions", "man"] {
-        let path = folder.join(below);
-        fs::create_dir_all(&path).map_err(|error| io(&path, error))?;
-    }
+    let completions = folder.join("completions");
+    fs::create_dir_all(&completions).map_err(|error| io(&completions, error))?;
     fs::copy(binary, folder.join("prony")).map_err(|error| io(binary, error))?;
     for document in DOCUMENTS {
         let from = root.join(document);
         fs::copy(&from, folder.join(document)).map_err(|error| io(&from, error))?;
     }
-    let write = |path: PathBuf, args: &[&str]| {
-        let text = output(binary, args)?;
-        fs::write(&path, text).map_err(|error| io(&path, error))
-    };
     for (shell, file) in COMPLETIONS {
-        write(
-            folder.join("completions").join(file),
-            &["completions", shell],
-        )?;
+        let path = completions.join(file);
+        let text = output(binary, &["completions", shell])?;
+        fs::write(&path, text).map_err(|error| io(&path, error))?;
     }
-    write(folder.join("man/prony.1"), &["man"])?;
-    for command in commands(binary)? {
-        let page = folder.join(format!("man/prony-{command}.1"));
-        write(page, &["man", &command])?;
-    }
+    run(Command::new(binary)
+        .args(["man", "--install"])
+        .arg(folder.join("man")))?;
     let file = format!("{name}.tar.gz");
     run(Command::new("tar")
         .args(["-czf", &file, name])
@@ -109,26 +100,6 @@ fn pack(root: &Path, binary: &Path, name: &str) -> Result<PathBuf, String> {
     fs::write(&checksum, sums.stdout).map_err(|error| io(&checksum, error))?;
     fs::remove_dir_all(&folder).map_err(|error| io(&folder, error))?;
     Ok(archives.join(file))
-}
-
-/// Names of prony's commands, read from its help.
-fn commands(binary: &Path) -> Result<Vec<String>, String> {
-    let help = output(binary, &["--help"])?;
-    Ok(names_in(&help))
-}
-
-/// The first word of each line under `Commands:`, except `help`.
-fn names_in(help: &str) -> Vec<String> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.trim().is_empty())
-        // More deeply indented lines continue the description above them.
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .map(str::to_string)
-        .collect()
 }
 
 fn output(program: &Path, args: &[&str]) -> Result<String, String> {
@@ -157,13 +128,6 @@ fn run(command: &mut Command) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commands_are_read_from_the_help() {
-        let help = "About\n\nCommands:\n  load  Load a server\n  man   Print\n        more\n  \
-                    help  Print help\n\nOptions:\n  -h\n";
-        assert_eq!(names_in(help), ["load", "man"]);
-    }
 
     #[test]
     fn an_archive_needs_a_plain_name() {

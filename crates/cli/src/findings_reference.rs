@@ -1,4 +1,4 @@
-//! The registry of findings as Markdown, for docs/findings.md and `prony man findings`.
+//! The registry of findings as Markdown, for docs/findings.md, and `prony man findings` as a manual page.
 
 use prony_record::{
     FindingId, FindingInfo, FindingScope, Severity, TrialFolding, WithheldVerdicts,

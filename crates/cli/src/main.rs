@@ -27,6 +27,7 @@ mod live;
 mod load;
 mod load_keys;
 mod load_results;
+mod markdown_page;
 mod metrics;
 mod origin;
 mod other_tools;

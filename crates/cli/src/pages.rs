@@ -1,5 +1,8 @@
 //! Generates completion scripts and manual pages from the definition of the command line.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -8,7 +11,7 @@ use crate::ending::{self, Ending, Failure};
 use crate::findings_reference;
 use crate::parsing::command;
 use crate::plan_reference;
-use crate::terminal;
+use crate::{markdown_page, replaced_file, terminal};
 
 /// Commands whose manual lists all exit statuses.
 const WITH_STATUSES: [&str; 6] = ["prony", "load", "capacity", "compare", "report", "study"];
@@ -24,20 +27,112 @@ pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
     Ending::Done
 }
 
-/// Prints a manual page, such as prony(1), prony-load(1) or prony-runs-prune(1).
+/// Manual pages about topics that aren't commands, with their sections of the manual.
+const TOPICS: [(&str, &str); 2] = [("plan", "5"), ("findings", "7")];
+
+/// Prints a manual page, such as prony(1), prony-load(1) or prony-runs-prune(1), or installs all.
 pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
-    let topic = match typed.command.as_slice() {
-        [one] if one == "plan" => Some(plan_reference::MANUAL.to_owned()),
-        [one] if one == "findings" => Some(findings_reference::markdown()),
-        _ => None,
-    };
-    if let Some(text) = topic {
-        terminal::print(&text);
-        return Ok(Ending::Done);
+    if let Some(folder) = &typed.install {
+        return install(folder.as_deref());
     }
+    let page = match typed.command.as_slice() {
+        [topic] if TOPICS.iter().any(|(name, _)| name == topic) => match typed.markdown {
+            true => markdown(topic),
+            false => topic_page(topic),
+        },
+        words => command_page(&found(words)?)?,
+    };
+    terminal::print(&page);
+    Ok(Ending::Done)
+}
+
+/// Writes all manual pages to `folder`, in one folder for each section of the manual.
+fn install(folder: Option<&Path>) -> Result<Ending, Failure> {
+    let folder = match folder {
+        Some(folder) => folder.to_owned(),
+        None => default_folder().ok_or_else(|| {
+            Failure::wrong("--install: HOME is not set; name a folder: --install DIR")
+        })?,
+    };
+    let mut pages = Vec::new();
+    let mut root = command();
+    root.build();
+    command_pages(&root, &mut pages)?;
+    for (topic, section) in TOPICS {
+        let file = format!("man{section}/prony-{topic}.{section}");
+        pages.push((file, topic_page(topic)));
+    }
+    for (file, page) in &pages {
+        let path = folder.join(file);
+        let failed = |error| Failure::file(format!("--install {}", path.display()), &error);
+        fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(failed)?;
+        replaced_file::replace(&path, page.as_bytes()).map_err(failed)?;
+    }
+    terminal::print_message(&format!(
+        "prony: {} manual pages are now in {folder}; read them with `man prony`, or with `man -M \
+         {folder} prony` if man doesn't look there",
+        pages.len(),
+        folder = folder.display(),
+    ));
+    Ok(Ending::Done)
+}
+
+/// Returns the folder of manual pages that belongs to the program. For a program in `bin`, man
+/// looks in `share/man` next to it.
+fn default_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let bin = program.as_deref().and_then(Path::parent);
+    match bin
+        .filter(|bin| bin.ends_with("bin"))
+        .and_then(Path::parent)
+    {
+        Some(prefix) => Some(prefix.join("share/man")),
+        None => std::env::home_dir().map(|home| home.join(".local/share/man")),
+    }
+}
+
+/// Adds the page of a command and those of its subcommands, each with the name of its file.
+fn command_pages(page: &clap::Command, pages: &mut Vec<(String, String)>) -> Result<(), Failure> {
+    let title = page.get_display_name().unwrap_or(page.get_name());
+    pages.push((format!("man1/{title}.1"), command_page(page)?));
+    let subcommands = page.get_subcommands();
+    for subcommand in subcommands.filter(|one| one.get_name() != "help" && !one.is_hide_set()) {
+        command_pages(subcommand, pages)?;
+    }
+    Ok(())
+}
+
+fn markdown(topic: &str) -> String {
+    match topic {
+        "plan" => plan_reference::MANUAL.to_owned(),
+        _ => findings_reference::markdown(),
+    }
+}
+
+fn topic_page(topic: &str) -> String {
+    let section = TOPICS.iter().find(|(name, _)| *name == topic);
+    let section = section.map_or("7", |(_, section)| section);
+    let about = match topic {
+        "plan" => "the file that describes an experiment",
+        _ => "observations that qualify a result",
+    };
+    let source = concat!("prony ", env!("CARGO_PKG_VERSION"));
+    let mut roff = Roff::new();
+    let title = format!("prony-{topic}");
+    roff.control("TH", [title.as_str(), section, "", source, "prony"]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!("prony-{topic} - {about}"))]);
+    markdown_page::write(&markdown(topic), &mut roff);
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold("prony"), roman("(1)")]);
+    roff.render()
+}
+
+/// Finds the command that `words` name.
+fn found(words: &[String]) -> Result<clap::Command, Failure> {
     let mut page = command();
     page.build();
-    for name in &typed.command {
+    for name in words {
         let found = page.find_subcommand(name);
         let found = found.filter(|found| found.get_name() != "help").cloned();
         page = found.ok_or_else(|| {
@@ -45,6 +140,10 @@ pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
             Failure::wrong(format!("{parent} has no command \"{name}\""))
         })?;
     }
+    Ok(page)
+}
+
+fn command_page(page: &clap::Command) -> Result<String, Failure> {
     let page = written(page).map(|page| String::from_utf8_lossy(&page).into_owned());
     let page = page.map_err(|error| Failure::refused(format!("manual page: {error}")))?;
     // Each rendered section starts with a macro that defines an apostrophe. Keep only the first of
@@ -55,11 +154,10 @@ pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
         true => rest.to_owned(),
         false => rest.replace(preamble, ""),
     };
-    terminal::print(&format!("{preamble}{rest}"));
-    Ok(Ending::Done)
+    Ok(format!("{preamble}{rest}"))
 }
 
-fn written(page: clap::Command) -> std::io::Result<Vec<u8>> {
+fn written(page: &clap::Command) -> std::io::Result<Vec<u8>> {
     let title = page
         .get_display_name()
         .unwrap_or(page.get_name())
@@ -90,9 +188,9 @@ fn written(page: clap::Command) -> std::io::Result<Vec<u8>> {
     let mut roff = Roff::new();
     examples(&mut roff, &after.examples);
     statuses(&mut roff, page.get_name());
-    environment(&mut roff, &page);
+    environment(&mut roff, page);
     files(&mut roff, page.get_name());
-    see_also(&mut roff, &title, &page);
+    see_also(&mut roff, &title, page);
     roff.to_writer(&mut out)?;
     Ok(out)
 }

@@ -12,7 +12,8 @@ use crate::{curl_command, other_tools, terminal, typed_body};
 /// Returns the definition of the whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command().mut_subcommand("compare", |compare| {
-        let length = "Length of each trial's measurement, such as 500ms, 30s or 5m [default: 10s]";
+        let length =
+            "Length of each trial's measurement, such as 500ms, 30s or 1m30s [default: 10s]";
         let warmup = "Duration of each trial's warm-up [default: 2s]";
         let seed = "Seed of the order within blocks [default: random, and stored]";
         compare

@@ -1,9 +1,10 @@
 //! Replaces files atomically: writes the new content next to the old file and renames it into
-//! place, so that a killed run or a full disk leaves the old content unchanged.
+//! place, so that a killed run or a full disk leaves the old content unchanged. A file that can't
+//! be renamed over, such as one that is mounted into a container, is written in place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -35,7 +36,7 @@ impl ReplacedFile {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => {
                 // Renaming would succeed even if the old file is read-only, but the user expects an
-                // error.
+                // error. If renaming fails, the file is written in place.
                 let file = OpenOptions::new().write(true).open(&path)?;
                 match draft(&path) {
                     Ok(_) => Ok(ReplacedFile::Renamed(path)),
@@ -70,10 +71,14 @@ impl ReplacedFile {
     }
 }
 
-/// Writes a temporary file next to `path` and renames it to `path`.
+/// Writes a temporary file next to `path` and renames it to `path`. If that isn't possible, an
+/// existing file is written in place.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let path = &behind_links(path)?;
-    let mut draft = draft(path)?;
+    let mut draft = match draft(path) {
+        Ok(draft) => draft,
+        Err(error) => return overwrite(path, content, error),
+    };
     draft.as_file_mut().write_all(content)?;
     if let Ok(old) = fs::metadata(path) {
         let mode = fs::Permissions::from_mode(old.mode() & 0o7777);
@@ -83,8 +88,25 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         draft.as_file().set_permissions(mode)?;
     }
     draft.as_file().sync_all()?;
-    draft.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    match draft.persist(path) {
+        Ok(_) => Ok(()),
+        // The target of a mount can't be replaced (EBUSY), nor can another user's file in a folder
+        // with the sticky bit (EPERM).
+        Err(refused) => overwrite(path, content, refused.error),
+    }
+}
+
+/// Writes an existing file in place, because it can't be replaced. Returns the error of the
+/// replacement if there is no such file.
+fn overwrite(path: &Path, content: &[u8], not_replaced: io::Error) -> io::Result<()> {
+    let mut file = match OpenOptions::new().write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_replaced),
+        Err(error) => return Err(error),
+    };
+    file.set_len(0)?;
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 /// Creates an empty temporary file in the folder of `path`. It is removed unless it is renamed.
@@ -92,11 +114,18 @@ fn draft(path: &Path) -> io::Result<NamedTempFile> {
     let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix: String = name.chars().take(64).collect();
+    // The closure keeps the name of the temporary file out of errors, which `tempfile_in` adds.
     tempfile::Builder::new()
         .prefix(&format!(".{prefix}."))
         .suffix(".new")
-        .permissions(fs::Permissions::from_mode(NEW_FILE_MODE))
-        .tempfile_in(parent.unwrap_or(Path::new(".")))
+        .make_in(parent.unwrap_or(Path::new(".")), |draft| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(NEW_FILE_MODE)
+                .open(draft)
+        })
 }
 
 /// Resolves symbolic links in the last component of the path, up to a link that names a stream of
@@ -190,8 +219,9 @@ mod tests {
     fn what_can_not_be_written_is_refused_at_once() {
         let scratch = tempfile::tempdir().unwrap();
         for name in ["missing/x", "", "missing/"] {
-            let refused = ReplacedFile::prepare(&scratch.path().join(name));
-            assert!(refused.is_err(), "{name:?}");
+            let refused = ReplacedFile::prepare(&scratch.path().join(name)).unwrap_err();
+            // No error names the temporary file.
+            assert!(!refused.to_string().contains(".new"), "{name:?}: {refused}");
         }
     }
 }

@@ -128,13 +128,15 @@ impl Cookie {
     }
 
     /// Returns true if the cookie is sent with a request for `url`. `host` is the URL's host in
-    /// lower case.
+    /// lower case. Secure cookies are sent over TLS, and to loopback hosts, as in browsers.
     fn is_for(&self, host: &str, url: CookieUrl<'_>) -> bool {
         let by_host = match self.is_of_host {
             true => host == self.domain,
             false => is_within(host, &self.domain),
         };
-        by_host && is_below(url.path, &self.path) && (url.is_tls || !self.is_secure)
+        by_host
+            && is_below(url.path, &self.path)
+            && (!self.is_secure || url.is_tls || is_loopback(host))
     }
 }
 
@@ -146,6 +148,17 @@ fn is_within(host: &str, domain: &str) -> bool {
             && host
                 .strip_suffix(domain)
                 .is_some_and(|sub| sub.ends_with('.'))
+}
+
+/// Returns true for names and addresses that always mean this machine (W3C Secure Contexts §3.1).
+fn is_loopback(host: &str) -> bool {
+    match host.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => {
+            let name = host.strip_suffix('.').unwrap_or(host);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    }
 }
 
 /// Returns true if a request's path matches a cookie's path (§5.1.4).
@@ -321,10 +334,32 @@ mod tests {
     }
 
     #[test]
-    fn secure_cookies_are_sent_over_tls_only() {
+    fn secure_cookies_are_sent_over_tls_or_to_this_machine() {
         let set = ["a=1; Secure; HttpOnly"];
         assert_eq!(sent("https://x.test/", &set, "https://x.test/"), "a=1");
         assert_eq!(sent("https://x.test/", &set, "http://x.test/"), "");
+        for host in [
+            "localhost",
+            "LOCALHOST",
+            "app.localhost",
+            "localhost.",
+            "127.0.0.2",
+        ] {
+            let url = format!("http://{host}/");
+            assert_eq!(sent(&url, &set, &url), "a=1", "{host}");
+        }
+        for host in ["localhost.test", "notlocalhost", "10.0.0.1"] {
+            let url = format!("http://{host}/");
+            assert_eq!(sent(&url, &set, &url), "", "{host}");
+        }
+        let mut jar = CookieJar::default();
+        let ipv6 = CookieUrl {
+            host: "::1",
+            path: "/",
+            is_tls: false,
+        };
+        jar.set(set[0], ipv6, now());
+        assert_eq!(jar.header(ipv6, now()).as_deref(), Some("a=1"));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 use crate::credentials::{self, Credentials};
 use crate::error::{SettingsError, SpecError};
 use crate::input_file::{self, DATA_BYTES_MAX};
-use crate::settings::LoadSettings;
+use crate::reference;
+use crate::settings::{self, BodyPiece, LoadSettings};
 use crate::status_set::StatusSet;
 use crate::template::{self, DataTable, Marks, TextPiece, ValuePlace};
 use crate::url::{self, Url};
@@ -91,17 +92,11 @@ pub(crate) fn drafts(
     let drafter = Drafter {
         data: data.as_ref(),
         braces,
+        path_as_is: settings.path_as_is,
     };
     let rows = data.as_ref().map_or(1, DataTable::row_count);
     let headers = headers(settings)?;
-    let body = match (&settings.body, &settings.body_file) {
-        (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(file)) => input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
-            SettingsError::value("body_file", file.display()).text(format!(": {error}"))
-        })?,
-        (None, None) => Vec::new(),
-    };
-    let is_body_from_file = settings.body.is_none();
+    let (body, form_header) = body(settings, &headers)?;
     let Some(file) = &settings.urls else {
         let typed = url.ok_or_else(|| {
             let error = SettingsError::from("a URL is needed, or ");
@@ -112,9 +107,8 @@ pub(crate) fn drafts(
             url: &url,
             base: None,
             method: settings.method(),
-            headers,
+            headers: merged(&headers, form_header.into_iter().collect()),
             body: &body,
-            is_body_from_file,
             message_prefix: String::new(),
         };
         let drafts = vec![drafter.draft(source)?];
@@ -124,18 +118,21 @@ pub(crate) fn drafts(
     let lines = url_list::read(file)?;
     let drafts = lines.into_iter().map(|line| {
         // A line with a method is complete, so the body given by flags doesn't apply to it.
-        let (own_body, is_from_file) = match (&line.body, &line.method) {
-            (Some(own), _) => (own.as_slice(), line.is_body_from_file),
-            (None, Some(_)) => (&[][..], false),
-            (None, None) => (body.as_slice(), is_body_from_file),
+        let own = line.body.map(|bytes| BodyPiece {
+            bytes,
+            is_from_file: line.is_body_from_file,
+        });
+        let (body, body_header) = match (&own, &line.method) {
+            (None, None) => (body.as_slice(), form_header.clone()),
+            (own, _) => (own.as_slice(), None),
         };
+        let own_headers = merged(&Vec::from_iter(body_header), line.headers);
         let source = DraftSource {
             url: &line.url,
             base: base.as_ref(),
             method: line.method.as_deref().unwrap_or(settings.method()),
-            headers: merged(&headers, line.headers),
-            body: own_body,
-            is_body_from_file: is_from_file,
+            headers: merged(&headers, own_headers),
+            body,
             message_prefix: format!("{}:{}: ", file.display(), line.number),
         };
         let draft = drafter.draft(source)?;
@@ -177,6 +174,50 @@ fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> 
         .collect()
 }
 
+/// Reads the body in the settings. Returns it with the header that it needs.
+fn body(
+    settings: &LoadSettings,
+    headers: &[(String, String)],
+) -> Result<(Vec<BodyPiece>, Option<(String, String)>), SettingsError> {
+    let piece = |bytes, is_from_file| BodyPiece {
+        bytes,
+        is_from_file,
+    };
+    if settings.form.is_empty() {
+        let piece = match (&settings.body, &settings.body_file) {
+            (Some(text), _) => piece(text.clone().into_bytes(), false),
+            (None, Some(file)) => {
+                let bytes = input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
+                    SettingsError::value("body_file", file.display()).text(format!(": {error}"))
+                })?;
+                piece(bytes, true)
+            }
+            (None, None) => return Ok((Vec::new(), None)),
+        };
+        return Ok((vec![piece], None));
+    }
+    let form = settings::encode_form(&settings.form, settings.seed.unwrap_or(0))?;
+    let mut given = headers.iter();
+    let given = given.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let media_type = match given {
+        None => "multipart/form-data",
+        Some((_, value)) if value.starts_with("multipart/") && !value.contains("boundary=") => {
+            value
+        }
+        Some((name, value)) => {
+            return Err(
+                SettingsError::value("header", format!("\"{name}: {value}\""))
+                    .text(" can't be combined with ")
+                    .name("form")
+                    .text(", which sets this header; remove one of them"),
+            );
+        }
+    };
+    let content_type = format!("{media_type}; boundary={}", form.boundary);
+    let header = ("Content-Type".to_owned(), content_type);
+    Ok((form.pieces, Some(header)))
+}
+
 /// Combines the headers in the settings with the headers on a line. A header on the line replaces a
 /// header of the same name.
 fn merged(all: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
@@ -192,8 +233,7 @@ struct DraftSource<'a> {
     base: Option<&'a Url>,
     method: &'a str,
     headers: Vec<(String, String)>,
-    body: &'a [u8],
-    is_body_from_file: bool,
+    body: &'a [BodyPiece],
     message_prefix: String,
 }
 
@@ -201,18 +241,25 @@ struct DraftSource<'a> {
 struct Drafter<'a> {
     data: Option<&'a DataTable>,
     braces: Braces,
+    path_as_is: bool,
 }
 
 impl Drafter<'_> {
     fn draft(&self, source: DraftSource<'_>) -> Result<RequestDraft, SettingsError> {
-        let body_text = self.template_body(&source);
+        let in_body = source
+            .body
+            .iter()
+            .any(|piece| self.template(piece).is_some());
         let in_headers = source.headers.iter().any(|(_, value)| has_braces(value));
         let has_template = self.braces == Braces::Placeholders
-            && (has_braces(source.url) || in_headers || body_text.is_some());
+            && (has_braces(source.url) || in_headers || in_body);
         if !has_template {
             let url = Url::parse(source.url, source.base)
                 .map_err(|error| source.within("urls", SettingsError::from(error)))?;
-            let draft = RequestDraft::plain(source.method, url, &source.headers, source.body);
+            let url = self.normalized(url);
+            let bodies = source.body.iter().map(|piece| piece.bytes.as_slice());
+            let body = bodies.collect::<Vec<_>>().concat();
+            let draft = RequestDraft::plain(source.method, url, &source.headers, &body);
             return Ok(RequestDraft {
                 message_prefix: source.message_prefix,
                 ..draft
@@ -232,12 +279,16 @@ impl Drafter<'_> {
             let marked = marked.map_err(|error| source.within("header", error))?;
             headers.push((name.clone(), marked));
         }
-        let (mut body, mut body_varies) = (source.body.to_vec(), false);
-        if let Some(text) = body_text {
+        let (mut body, mut body_varies) = (Vec::new(), false);
+        for piece in source.body {
+            let Some(text) = self.template(piece) else {
+                body.extend_from_slice(&piece.bytes);
+                continue;
+            };
             let marked = self.marked(text, ValuePlace::Body, &mut marks);
             let marked = marked.map_err(|error| source.within("body", error))?;
-            body_varies = marks.is_in(&marked);
-            body = marked.into_bytes();
+            body_varies |= marks.is_in(&marked);
+            body.extend_from_slice(marked.as_bytes());
         }
         if body_varies {
             check_framing(&headers).map_err(|error| source.within("header", error))?;
@@ -255,14 +306,25 @@ impl Drafter<'_> {
         })
     }
 
-    /// Returns the body if it may contain placeholders. A file's content is sent unchanged unless
-    /// there is a data file, because it may be binary.
-    fn template_body<'s>(&self, source: &DraftSource<'s>) -> Option<&'s str> {
-        if source.is_body_from_file && self.data.is_none() {
+    /// Returns a piece of a body if it may contain placeholders. A file's content is sent unchanged
+    /// unless there is a data file, because it may be binary.
+    fn template<'p>(&self, piece: &'p BodyPiece) -> Option<&'p str> {
+        if piece.is_from_file && self.data.is_none() {
             return None;
         }
-        let text = std::str::from_utf8(source.body).ok();
+        let text = std::str::from_utf8(&piece.bytes).ok();
         text.filter(|text| has_braces(text))
+    }
+
+    /// Removes dot segments from a URL's path, as curl and browsers do.
+    fn normalized(&self, url: Url) -> Url {
+        match self.path_as_is {
+            true => url,
+            false => Url {
+                path: reference::without_dots(&url.path),
+                ..url
+            },
+        }
     }
 
     fn marked(
@@ -293,7 +355,9 @@ impl Drafter<'_> {
             )));
         }
         let marked = marks.mark(pieces, ValuePlace::Url, self.data)?;
-        Url::parse(&marked, source.base).map_err(|error| marks.unmark(&error).into())
+        Url::parse(&marked, source.base)
+            .map(|url| self.normalized(url))
+            .map_err(|error| marks.unmark(&error).into())
     }
 }
 
@@ -303,20 +367,19 @@ impl DraftSource<'_> {
         let headers = self.headers.iter();
         let headers = headers.flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
         let base = self.base.map_or("", |base| base.host.as_str());
-        let others = [
-            self.url.as_bytes(),
-            self.method.as_bytes(),
-            base.as_bytes(),
-            self.body,
-        ];
-        headers.chain(others)
+        let others = [self.url.as_bytes(), self.method.as_bytes(), base.as_bytes()];
+        let bodies = self.body.iter().map(|piece| piece.bytes.as_slice());
+        headers.chain(others).chain(bodies)
     }
 
     /// Prefixes an error with the file and line, or with the flag that contains the invalid text.
     fn within(&self, setting: &'static str, error: SettingsError) -> SettingsError {
         let outer = match (self.message_prefix.as_str(), setting) {
             ("", "urls") => return error,
-            ("", "body") if self.is_body_from_file => SettingsError::of("body_file").text(": "),
+            ("", "body") if self.body.len() > 1 => SettingsError::of("form").text(": "),
+            ("", "body") if self.body.iter().any(|piece| piece.is_from_file) => {
+                SettingsError::of("body_file").text(": ")
+            }
             ("", setting) => SettingsError::of(setting).text(": "),
             (prefix, _) => SettingsError::about("urls").text(prefix),
         };

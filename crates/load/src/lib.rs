@@ -98,9 +98,9 @@ pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use scope::LoadScope;
 pub use scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
 pub use settings::{
-    ArrivalRate, CoreList, DataOrder, GatewayMac, GivenSetting, HttpProxy, HttpVersion, IoChoice,
-    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange,
-    Stage, ThinkDistribution, ThinkTime, TlsVersion,
+    ArrivalRate, CoreList, DataOrder, FormField, GatewayMac, GivenSetting, HttpProxy, HttpVersion,
+    IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder,
+    SourceRange, Stage, ThinkDistribution, ThinkTime, TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
 pub use slices::{LoadSlice, SliceReport, Slices};

@@ -26,20 +26,24 @@ pub fn resolve_path(base: &str, reference: &str) -> String {
     without_dots(&merged)
 }
 
-/// Removes the segments `.` and `..` from a path (§5.2.4) and keeps its query.
+/// Removes the segments `.` and `..` from a path (§5.2.4), also in their percent-encoded forms, and
+/// keeps its query.
 pub(crate) fn without_dots(path_and_query: &str) -> String {
     let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (path_and_query, None),
     };
+    if path.starts_with('/') && !path.contains("/.") && !path.contains("/%2") {
+        return path_and_query.to_owned();
+    }
     let mut kept: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
-        match segment {
+        match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
             "." => {}
             ".." => drop(kept.pop()),
-            segment => {
+            _ => {
                 kept.push(segment);
                 continue;
             }

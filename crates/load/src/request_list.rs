@@ -18,7 +18,7 @@ use crate::socket::Peer;
 use crate::source::Sources;
 use crate::status_set::StatusSet;
 use crate::target::{Target, TargetIndices};
-use crate::url::Url;
+use crate::url::{self, Url};
 
 /// Header that carries the client's credentials.
 const AUTHORIZATION: &str = "Authorization";
@@ -268,7 +268,9 @@ pub(crate) fn target_of(
         }
         _ => None,
     };
-    let name = settings.sni.as_ref().unwrap_or(&url.host);
+    let sni = settings.sni.as_ref();
+    let sni = sni.map(|typed| url::ascii_host(typed).unwrap_or_else(|| typed.clone()));
+    let name = sni.as_ref().unwrap_or(&url.host);
     let tls = url
         .tls
         .then(|| ServerName::try_from(name.clone()))

@@ -8,7 +8,7 @@ use crate::permits::Permits;
 use crate::quic;
 use crate::socket::Peer;
 use crate::source::Sources;
-use crate::url::Url;
+use crate::url::{self, Url};
 
 /// An entry `HOST:PORT:ADDR` of `--resolve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl FixedAddress {
 
     /// Returns true if this entry sets the address of the URL's host.
     pub(crate) fn is_for(&self, url: &Url) -> bool {
-        self.host == url.host && self.port == url.port
+        self.host.eq_ignore_ascii_case(&url.host) && self.port == url.port
     }
 
     pub(crate) fn parse(typed: &str) -> Result<FixedAddress, SettingsError> {
@@ -42,7 +42,7 @@ impl FixedAddress {
         let address = address.and_then(|a| a.trim_matches(['[', ']']).parse().ok());
         match (host, port, address) {
             (Some(host), Some(port), Some(address)) if !host.is_empty() => Ok(FixedAddress {
-                host: host.to_owned(),
+                host: url::ascii_host(host).unwrap_or_else(|| host.to_owned()),
                 port,
                 address,
             }),

@@ -1,6 +1,9 @@
 //! Parsed URLs of requests.
 
+use std::borrow::Cow;
+
 use http::Uri;
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use prony_record::redact;
 
 use crate::cookies::CookieUrl;
@@ -27,7 +30,7 @@ impl Url {
                          http://localhost:8080"
                 )
             })?;
-            let path: Uri = typed.parse().map_err(|error| invalid(typed, error))?;
+            let path = parsed(typed, typed)?;
             return Ok(Url {
                 path: path_of(&path),
                 ..base.clone()
@@ -56,7 +59,7 @@ impl Url {
                  address, such as a unique local address (fd00::/8)"
             ));
         }
-        let uri: Uri = whole.parse().map_err(|error| invalid(shown, error))?;
+        let uri = parsed(&with_ascii_host(&whole, shown)?, shown)?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -149,10 +152,92 @@ pub(crate) fn has_scheme(typed: &str) -> bool {
     reference::scheme(typed).is_some_and(|scheme| typed[scheme.len()..].starts_with("://"))
 }
 
-fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
-    format!(
-        "\"{typed}\" is not a URL ({error}); percent-encode spaces and all characters that are not ASCII"
-    )
+/// Parses a URL or a path. `shown` is the URL in messages.
+fn parsed(whole: &str, shown: &str) -> Result<Uri, String> {
+    let wrong_character = || {
+        let rest = &whole[authority_of(whole).map_or(0, |authority| authority.end)..];
+        let rest = rest.split('#').next().unwrap_or_default();
+        rest.chars()
+            .find(|c| !c.is_ascii_graphic() || "\"<>`".contains(*c))
+    };
+    let uri: Result<Uri, _> = whole.parse();
+    match uri {
+        Ok(uri) if whole.is_ascii() => Ok(uri),
+        uri => Err(match (wrong_character(), uri) {
+            (Some(character), _) => must_be_encoded(shown, character),
+            (None, Err(error)) => format!("\"{shown}\" is not a URL ({error})"),
+            (None, Ok(uri)) => return Ok(uri),
+        }),
+    }
+}
+
+/// Returns the message for a character that can't be in a path or query.
+fn must_be_encoded(shown: &str, character: char) -> String {
+    let mut buffer = [0; 4];
+    let text = character.encode_utf8(&mut buffer);
+    let encoded = utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
+    let name = match character {
+        ' ' => "a space".to_owned(),
+        character if character.is_control() => "a control character".to_owned(),
+        character => format!("the character {character}"),
+    };
+    format!("\"{shown}\" is not a URL ({name} must be percent-encoded, as {encoded})")
+}
+
+/// Returns the position of the authority in a URL with a scheme.
+fn authority_of(whole: &str) -> Option<std::ops::Range<usize>> {
+    let start = match has_scheme(whole) {
+        true => whole.find("://")? + "://".len(),
+        false => return None,
+    };
+    let length = whole[start..].find(['/', '?', '#']);
+    Some(start..length.map_or(whole.len(), |length| start + length))
+}
+
+/// Returns the URL with an internationalized host in its ASCII form. Rejects hosts with misplaced
+/// brackets.
+fn with_ascii_host<'a>(whole: &'a str, shown: &str) -> Result<Cow<'a, str>, String> {
+    let Some(range) = authority_of(whole) else {
+        return Ok(Cow::Borrowed(whole));
+    };
+    let authority = &whole[range.clone()];
+    let host_start = authority.rfind('@').map_or(0, |at| at + 1);
+    let place = &authority[host_start..];
+    let in_brackets = place.strip_prefix('[').map(|rest| rest.split_once(']'));
+    let is_misplaced = match in_brackets {
+        Some(Some((address, port))) => {
+            address.contains('[')
+                || port.contains(['[', ']'])
+                || !matches!(port.get(..1), None | Some(":"))
+        }
+        Some(None) => true,
+        None => place.contains(['[', ']']) || place.matches(':').count() > 1,
+    };
+    if is_misplaced {
+        return Err(format!(
+            "\"{shown}\" is not a URL (only an IPv6 address contains more than one colon, and it \
+             is written in brackets: http://[::1]:8080/)"
+        ));
+    }
+    let host = place.split(':').next().unwrap_or_default();
+    if in_brackets.is_some() || (host.is_ascii() && !host.contains('%')) {
+        return Ok(Cow::Borrowed(whole));
+    }
+    let ascii = ascii_host(host)
+        .ok_or_else(|| format!("\"{shown}\": \"{host}\" is not a valid host name"))?;
+    let (before, after) = (
+        &whole[..range.start + host_start],
+        &whole[range.start + host_start + host.len()..],
+    );
+    Ok(Cow::Owned(format!("{before}{ascii}{after}")))
+}
+
+/// Returns the ASCII form of a host name (UTS #46), which is what servers and name servers know:
+/// `xn--bcher-kva.example` for `bücher.example`. Percent-encoded characters are decoded first.
+pub(crate) fn ascii_host(host: &str) -> Option<String> {
+    let decoded = percent_decode_str(host).decode_utf8().ok()?;
+    let ascii = idna::domain_to_ascii_cow(decoded.as_bytes(), idna::AsciiDenyList::URL).ok()?;
+    Some(ascii.into_owned())
 }
 
 /// Returns the host, without the brackets around an IPv6 address.
@@ -164,11 +249,6 @@ fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, String> {
     let host = bracketed.unwrap_or(host);
     if host.is_empty() {
         return Err(format!("\"{typed}\" has no host"));
-    }
-    if host.contains(['[', ']']) {
-        return Err(format!(
-            "\"{typed}\" is not a URL (brackets may only enclose an IPv6 address)"
-        ));
     }
     Ok(host)
 }
@@ -202,6 +282,21 @@ mod tests {
     }
 
     #[test]
+    fn hosts_are_written_in_ascii() {
+        for (typed, host) in [
+            ("http://bücher.example/", "xn--bcher-kva.example"),
+            ("BÜCHER.example:8080", "xn--bcher-kva.example"),
+            ("https://faß.example", "xn--fa-hia.example"),
+            ("http://b%C3%BCcher.example/", "xn--bcher-kva.example"),
+            ("http://例え.テスト/", "xn--r8jz45g.xn--zckzah"),
+            ("http://１２７.0.0.1/", "127.0.0.1"),
+            ("http://Example.test/", "Example.test"),
+        ] {
+            assert_eq!(Url::parse(typed, None).unwrap().host, host, "{typed}");
+        }
+    }
+
+    #[test]
     fn invalid_urls_are_refused_with_a_reason() {
         for (bad, reason) in [
             ("ftp://h/", "http or https"),
@@ -213,8 +308,22 @@ mod tests {
             ("http://[h[i]/", "not a URL"),
             ("http://h:0/", "port 0"),
             ("http://u:p@h/", "password"),
-            ("http://h/a b", "not a URL"),
-            ("http://h/é\u{7f}", "not a URL"),
+            ("http://h/a b", "a space must be percent-encoded, as %20"),
+            ("http://h/é\u{7f}", "é must be percent-encoded, as %C3%A9"),
+            (
+                "http://h/?q={\"a\":1}",
+                "\" must be percent-encoded, as %22",
+            ),
+            (
+                "http://h/\u{7f}",
+                "a control character must be percent-encoded, as %7F",
+            ),
+            ("http://[::1:80/", "in brackets"),
+            ("http://::1]:80/", "in brackets"),
+            ("http://::1/", "in brackets"),
+            ("http://[::1]80/", "in brackets"),
+            ("http://b\u{fc}\u{2d}\u{200f}/", "not a valid host name"),
+            ("http://a%20b/", "not a valid host name"),
             ("", "not a URL"),
             ("http://[fe80::1%25lo]/", "zone"),
             ("unix:/run/app.sock", "--unix /run/app.sock with"),
@@ -225,6 +334,12 @@ mod tests {
             let error = Url::parse(bad, None).unwrap_err();
             assert!(error.contains(reason), "{bad}: {error}");
         }
+        let base = Url::parse("http://h/", None).unwrap();
+        let error = Url::parse("/<", Some(&base)).unwrap_err();
+        assert!(
+            error.contains("< must be percent-encoded, as %3C"),
+            "{error}"
+        );
         for with_password in ["u:secret@h/a b", "ftp://u:secret@h/", "u:secret@[::1%lo]/"] {
             let error = Url::parse(with_password, None).unwrap_err();
             assert!(!error.contains("secret"), "{error}");

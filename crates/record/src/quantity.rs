@@ -8,20 +8,36 @@
 
 use std::time::Duration;
 
-/// Parses a time such as `500ms`, `30s`, `5m`, `1h` or `250us`. A number without a unit means
-/// seconds.
+/// Parses a time such as `500ms`, `30s`, `1m30s` or `250us`: numbers with units, from the largest
+/// unit to the smallest. A single number without a unit means seconds.
 pub fn time(typed: &str) -> Result<Duration, String> {
-    let expected = || format!("\"{typed}\" is not a time; write it like 500ms, 30s or 5m");
-    let (number, unit) = split_number(typed).ok_or_else(expected)?;
-    let seconds_each = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(expected()),
-    };
-    let seconds = number * seconds_each;
+    let expected = || format!("\"{typed}\" is not a time; write it like 500ms, 30s or 1m30s");
+    let mut seconds = 0.0;
+    let mut previous_unit_s = f64::INFINITY;
+    let mut rest = typed;
+    loop {
+        let (number, after) = split_number(rest).ok_or_else(expected)?;
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, next) = after.split_at(end.unwrap_or(after.len()));
+        let unit_s = match unit {
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "" if rest.len() == typed.len() => 1.0,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(expected()),
+        };
+        if unit_s >= previous_unit_s {
+            return Err(expected());
+        }
+        previous_unit_s = unit_s;
+        seconds += number * unit_s;
+        rest = next;
+        if rest.is_empty() {
+            break;
+        }
+    }
     if seconds > 365.0 * 86_400.0 {
         return Err(format!("\"{typed}\" is longer than a year"));
     }
@@ -36,13 +52,21 @@ pub fn positive_time(typed: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a time whose unit may be days, such as `90m`, `12h` or `30d`.
+/// Parses a time that may begin with days, such as `90m`, `12h`, `30d` or `1d12h`.
 pub fn age(typed: &str) -> Result<Duration, String> {
-    let time = match split_number(typed) {
-        Some((days, "d")) => Duration::try_from_secs_f64(days * 86_400.0).ok(),
-        _ => time(typed).ok(),
+    let with_days = || {
+        let (days, rest) = split_number(typed)?;
+        let rest = match rest.strip_prefix('d')? {
+            "" => Duration::ZERO,
+            rest if rest.ends_with(|c: char| c.is_ascii_digit()) => return None,
+            rest => time(rest).ok()?,
+        };
+        let days = Duration::try_from_secs_f64(days * 86_400.0).ok()?;
+        days.checked_add(rest)
     };
-    time.ok_or_else(|| format!("\"{typed}\" is not a time; write it like 90m, 12h or 30d"))
+    with_days()
+        .or_else(|| time(typed).ok())
+        .ok_or_else(|| format!("\"{typed}\" is not a time; write it like 90m, 12h or 30d"))
 }
 
 /// Formats a duration so that [`time`] can parse it, in the largest unit that gives a whole number
@@ -198,7 +222,13 @@ mod tests {
         assert_eq!(time("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
         assert_eq!(time("2"), Ok(Duration::from_secs(2)));
-        for bad in ["", "s", "-1s", "1x", "1e9s", "..s", "9999999h", "1 s", "é"] {
+        assert_eq!(time("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(time("1h2m3s500ms"), Ok(Duration::from_millis(3_723_500)));
+        assert_eq!(time("1.5min1µs"), Ok(Duration::from_micros(90_000_001)));
+        for bad in [
+            "", "s", "-1s", "1x", "1e9s", "..s", "9999999h", "1 s", "é", "1m30", "30s1m", "1s1s",
+            "1m 30s", "1m-30s", "1m30s.", "30s5",
+        ] {
             assert!(time(bad).is_err(), "{bad}");
         }
         assert!(positive_time("0s").is_err());
@@ -242,7 +272,8 @@ mod tests {
         assert_eq!(age("2d"), Ok(Duration::from_secs(172_800)));
         assert_eq!(age("90m"), Ok(Duration::from_secs(5_400)));
         assert_eq!(age("1.5d"), Ok(Duration::from_secs(129_600)));
-        for bad in ["", "d", "-1d", "1w", "infd", "NaNd"] {
+        assert_eq!(age("1d12h30m"), Ok(Duration::from_secs(131_400)));
+        for bad in ["", "d", "-1d", "1w", "infd", "NaNd", "1d12", "1d2d"] {
             assert!(age(bad).is_err(), "{bad}");
         }
         assert_eq!(bytes("1.5MiB"), Some(1_572_864.0));

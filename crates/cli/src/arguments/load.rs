@@ -29,7 +29,7 @@ Examples:
   prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
   prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
 
-TIME is 250us, 500ms, 30s or 5m, or a number of seconds. SIZE is a number of
+TIME is 250us, 500ms, 30s or 1m30s, or a number of seconds. SIZE is a number of
 bytes, such as 512 or 64K (1K is 1,024 bytes). Rates are requests per second;
 20k is 20,000.
 

@@ -8,9 +8,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
 use prony_load::StatusSet;
 use prony_load::{
-    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, GatewayMac, HttpProxy, HttpVersion,
-    IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder,
-    SourceRange, Stage, ThinkTime, TlsVersion,
+    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, FormField, GatewayMac, HttpProxy,
+    HttpVersion, IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256,
+    SourceOrder, SourceRange, Stage, ThinkTime, TlsVersion,
 };
 use prony_record::quantity;
 
@@ -115,7 +115,7 @@ struct LoadFlags {
     /// Stop after N requests [default: no limit]
     #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     requests: Option<u64>,
-    /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests have finished]
+    /// Length of the measurement, such as 500ms, 30s or 1m30s [default: 10s, or until --requests have finished]
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
     duration: Option<Duration>,
     /// Duration of the warm-up, before the measurement [default: 0s]
@@ -160,7 +160,7 @@ struct LoadFlags {
     #[arg(long, value_name = "N", help_heading = "Load")]
     seed: Option<u64>,
 
-    /// Method of the requests [default: GET]
+    /// Method of the requests [default: GET, or POST with --form]
     #[arg(short = 'X', long, help_heading = "Request")]
     method: Option<String>,
     /// Send this header; repeatable [default: Host, User-Agent and Accept only]
@@ -185,6 +185,18 @@ struct LoadFlags {
     /// File that holds the body of the requests [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     body_file: Option<PathBuf>,
+    /// Field of a multipart form, as for curl: "name=value", "name=@file;type=image/png;filename=a.png" (an upload) or "name=<file"; repeatable
+    #[arg(
+        short = 'F',
+        long,
+        value_name = "NAME=VALUE",
+        conflicts_with_all = ["body", "body_file"],
+        help_heading = "Request"
+    )]
+    form: Vec<FormField>,
+    /// Send paths with /./ and /../ as they are [default: without these segments, like curl]
+    #[arg(long, help_heading = "Request")]
+    path_as_is: bool,
     /// HTTP version [default: over TLS the version that ALPN selects, 2 or 1.1; in cleartext 1.1]
     #[arg(long, value_parser = choice::<HttpVersion>(HTTP_VERSIONS), help_heading = "Request")]
     http: Option<HttpVersion>,
@@ -333,10 +345,10 @@ struct LoadFlags {
         help_heading = "TLS"
     )]
     ca: Option<PathBuf>,
-    /// Certificate chain of the client, as PEM [default: none]
-    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    /// Certificate chain of the client, as PEM; the file may also contain the private key [default: none]
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
     cert: Option<PathBuf>,
-    /// Private key of the client, as PEM [default: none]
+    /// Private key of the client, as PEM [default: the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     key: Option<PathBuf>,
     /// Server name to send in the handshake [default: the URL's host]
@@ -392,6 +404,8 @@ impl From<LoadFlags> for LoadSettings {
             user: flags.user,
             body: flags.body,
             body_file: flags.body_file,
+            form: flags.form,
+            path_as_is: flags.path_as_is,
             http: flags.http,
             streams: flags.streams,
             no_keepalive: flags.no_keepalive,

@@ -189,11 +189,19 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   prony man load | man -l -
-  prony man runs prune | man -l -")]
+  prony man plan | man -l -
+  prony man --install    `man prony-load` then shows the page")]
 pub(crate) struct ManArgs {
     /// A command, such as load or runs prune; "plan" for the keys of a plan, or "findings" for the
     /// meaning of each finding [default: prony itself]
     pub(crate) command: Vec<String>,
+    /// Write all manual pages to DIR instead of printing one [default DIR: share/man next to the
+    /// program's bin folder, where man looks, otherwise ~/.local/share/man]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with = "command")]
+    pub(crate) install: Option<Option<PathBuf>>,
+    /// Print "plan" or "findings" as Markdown
+    #[arg(long, hide = true, requires = "command")]
+    pub(crate) markdown: bool,
 }
 
 /// Parses a percentile such as `99`, `99.9` or `p99`.

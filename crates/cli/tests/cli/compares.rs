@@ -468,7 +468,7 @@ fn init_writes_a_plan_that_can_be_run() {
     let schema = workdir.run(&["init", "--schema"]).expect(0).out;
     assert_eq!(workdir.read("plan.schema.json"), schema);
     let manual = workdir.run(&["man", "plan"]).expect(0).out;
-    assert!(manual.contains("[service.NAME]"), "{manual}");
+    assert!(manual.contains(".SS [service.NAME]"), "{manual}");
 }
 
 #[test]

@@ -87,10 +87,13 @@ fn commands_that_cannot_be_used_are_refused_before_the_load() {
     let recorder = Recorder::start();
     let url = recorder.url("/");
     let post = format!("curl -X POST {url}");
-    let form = format!("curl -F a=b {url}");
+    let form = format!("curl -F a=@- {url}");
     let cookie = format!("curl -H 'Cookie: a=1' {url}");
     for (words, parts) in [
-        (&["--curl", &form][..], &["--curl: -F: ", "--data-raw"][..]),
+        (
+            &["--curl", &form][..],
+            &["--curl: -F: ", "standard input"][..],
+        ),
         (&["--curl", "curl"], &["--curl: ", "no URL"]),
         (&["--curl", "@none.sh"], &["--curl: none.sh: "]),
         (

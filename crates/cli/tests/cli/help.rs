@@ -130,6 +130,46 @@ fn completions_and_manual_pages_know_every_command() {
     assert!(page.contains("PRONY_PROGRESS"), "{page}");
     let page = workdir.run(&["man", "runs", "prune"]).expect(0).out;
     assert!(page.contains("prony\\-runs\\-prune"), "{page}");
+    for (topic, title) in [
+        ("plan", ".TH prony-plan 5"),
+        ("findings", ".TH prony-findings 7"),
+    ] {
+        let page = workdir.run(&["man", topic]).expect(0).out;
+        assert!(page.contains(title) && !page.contains("\n## "), "{page}");
+    }
     workdir.run(&["man", "nothing"]).expect(2);
     workdir.run(&["man", "runs", "nothing"]).expect(2);
+}
+
+#[test]
+fn all_manual_pages_can_be_installed() {
+    let workdir = Workdir::new();
+    let output = workdir.run(&["man", "--install", "share/man"]).expect(0);
+    assert!(
+        output.err.contains("man -M share/man prony"),
+        "{}",
+        output.err
+    );
+    for file in [
+        "man1/prony.1",
+        "man1/prony-load.1",
+        "man1/prony-runs-prune.1",
+        "man5/prony-plan.5",
+        "man7/prony-findings.7",
+    ] {
+        let page = workdir.read(&format!("share/man/{file}"));
+        assert!(page.contains(".TH prony"), "{file}: {page}");
+    }
+    // The pages of a program in `bin` go to the `share/man` next to it.
+    let bin = workdir.path("prefix/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_prony"), bin.join("prony")).unwrap();
+    let status = std::process::Command::new(bin.join("prony"))
+        .args(["man", "--install"])
+        .output()
+        .unwrap()
+        .status;
+    assert!(status.success());
+    let page = workdir.read("prefix/share/man/man1/prony-load.1");
+    assert!(page.contains("prony\\-load"), "{page}");
 }

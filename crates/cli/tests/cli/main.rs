@@ -32,6 +32,7 @@ mod profiles;
 #[path = "../frontends/recorder.rs"]
 #[allow(dead_code)]
 mod recorder;
+mod requests;
 mod running;
 mod scripts;
 mod statuses;

@@ -51,6 +51,47 @@ fn a_file_that_can_not_be_written_whole_leaves_the_old_one() {
 }
 
 #[test]
+fn a_file_that_is_a_mount_point_is_written_in_place() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let options = ["--json", "--csv", "--html", "--timeline"];
+    let mut mounts = String::new();
+    let mut outputs = String::new();
+    for option in options {
+        let name = option.trim_start_matches('-');
+        workdir.write(&format!("host.{name}"), &"old".repeat(100_000));
+        workdir.write(name, "");
+        mounts += &format!("mount --bind host.{name} {name} && ");
+        outputs += &format!(" {option} {name}");
+    }
+    let script = format!(
+        "{mounts}exec {} load -n 5 -c 1 --fail-if 'failed>0' {outputs} {}",
+        env!("CARGO_BIN_EXE_prony"),
+        origin.url("/")
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", &script])
+        .current_dir(workdir.path("."))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(workdir.json("host.json")["schema"], "prony.record/1");
+    for option in options {
+        let text = workdir.read(&format!("host.{}", option.trim_start_matches('-')));
+        assert!(
+            !text.is_empty() && !text.contains("old"),
+            "{option}: {text}"
+        );
+    }
+    let names = workdir.names();
+    assert!(
+        names.iter().all(|name| !name.ends_with(".new")),
+        "{names:?}"
+    );
+}
+
+#[test]
 fn a_load_that_agents_refuse_leaves_the_old_file() {
     let workdir = Workdir::new();
     workdir.write("good.json", "old");

@@ -137,6 +137,13 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), S
             *path = sent.clone();
         }
     }
+    for field in &mut options.form {
+        if let Some(path) = field.file() {
+            let sent = path.to_str().and_then(|name| files.get(name));
+            let sent = sent.ok_or_else(|| missing("--form", path))?;
+            field.set_file(sent.clone());
+        }
+    }
     let was_sent = |path: &PathBuf| files.values().any(|sent| sent == path);
     let all = options.files().map_err(|error| error.to_string())?;
     match all.iter().find(|path| !was_sent(path)) {

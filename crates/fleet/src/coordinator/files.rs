@@ -28,6 +28,13 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
             *path = key.into();
         }
     }
+    for (index, field) in settings.form.iter_mut().enumerate() {
+        if let Some(path) = field.file() {
+            let name = format!("form-{index}");
+            files.push((name.clone(), read("--form", path)?));
+            field.set_file(name.into());
+        }
+    }
     if let Some(path) = &mut settings.urls {
         let shown = format!("--urls {}", path.display());
         let list = String::from_utf8(read("--urls", path)?)
@@ -98,6 +105,10 @@ mod tests {
             urls: Some(path("sub/list").into()),
             ca: Some(path("ca.pem").into()),
             data: Some(path("users.csv").into()),
+            form: vec![
+                "n=1".parse().unwrap(),
+                format!("f=@{}", path("ca.pem")).parse().unwrap(),
+            ],
             ..LoadSettings::default()
         };
         let files = gather(&mut settings).unwrap();
@@ -106,6 +117,12 @@ mod tests {
             urls: Some("urls".into()),
             ca: Some("ca".into()),
             data: Some("data".into()),
+            form: vec![
+                "n=1".parse().unwrap(),
+                "f=@form-1;type=application/octet-stream;filename=ca.pem"
+                    .parse()
+                    .unwrap(),
+            ],
             ..LoadSettings::default()
         };
         assert_eq!(settings, renamed);
@@ -115,6 +132,7 @@ mod tests {
         };
         assert_eq!(bytes("ca"), b"certificate");
         assert_eq!(bytes("data"), b"id\n1\n");
+        assert_eq!(bytes("form-1"), b"certificate");
         assert_eq!(bytes("urls-body-0"), b"\0\xff");
         assert_eq!(bytes("urls-body-1"), b"bee");
         assert_eq!(

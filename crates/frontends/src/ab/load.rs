@@ -18,6 +18,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         requests: Some(arguments.requests),
         duration: arguments.time_limit,
         method: Some(arguments.method.clone()),
+        path_as_is: true,
         http: Some(HttpVersion::Http10),
         no_keepalive: !arguments.keepalive,
         source: arguments.sources.clone(),

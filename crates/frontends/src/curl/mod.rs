@@ -10,7 +10,7 @@ mod words;
 
 use std::time::Duration;
 
-use prony_load::LoadSettings;
+use prony_load::{FormField, LoadSettings};
 
 use self::data::{DataBody, RequestData};
 use self::options::CurlOption;
@@ -147,6 +147,12 @@ impl CurlRequest {
             CurlOption::Header => self.add_header(&text)?,
             CurlOption::Data(kind) => self.data.add(bytes, kind)?,
             CurlOption::Json => self.data.add_json(bytes)?,
+            CurlOption::Form => settings.form.push(text.parse()?),
+            CurlOption::FormString => {
+                let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+                settings.form.push(FormField::text(name, value));
+            }
+            CurlOption::PathAsIs => settings.path_as_is = true,
             CurlOption::Cookie => self.add_cookie(text)?,
             CurlOption::User => settings.user = Some(text.parse()?),
             CurlOption::Bearer => settings
@@ -241,9 +247,16 @@ impl CurlRequest {
                 "-I: a HEAD request has no body (remove -I or the data, or add -G)".to_owned(),
             );
         }
+        let has_form = !self.settings.form.is_empty();
+        if has_form && (self.is_head || self.data.is_given()) {
+            let other = if self.is_head { "-I" } else { "the data" };
+            return Err(format!(
+                "-F: can't be combined with {other}; remove one of them"
+            ));
+        }
         self.finish_headers();
         let has_body = self.data.is_given() && !self.is_get;
-        let default = match (self.is_head, has_body) {
+        let default = match (self.is_head, has_body || has_form) {
             (true, _) => Some("HEAD"),
             (false, true) => Some("POST"),
             (false, false) => None,

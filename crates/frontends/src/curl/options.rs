@@ -26,6 +26,9 @@ pub(super) enum CurlOption {
     Header,
     Data(DataKind),
     Json,
+    Form,
+    FormString,
+    PathAsIs,
     Cookie,
     User,
     Bearer,
@@ -64,7 +67,7 @@ pub(super) enum DataKind {
 
 impl CurlOption {
     pub(super) fn takes_value(self) -> bool {
-        use CurlOption::{Compressed, Insecure};
+        use CurlOption::{Compressed, Insecure, PathAsIs};
         !matches!(
             self,
             Ignored
@@ -72,6 +75,7 @@ impl CurlOption {
                 | Head
                 | Get
                 | Insecure
+                | PathAsIs
                 | Compressed
                 | Http(_)
                 | Follow
@@ -82,8 +86,6 @@ impl CurlOption {
 
 const ONE: &str =
     "only one request per command is supported; list several requests in a file for --urls";
-const FORM: &str = "multipart forms are not supported; copy the request from a browser, which \
-                    writes the finished body with --data-raw";
 const FILE: &str = "write uploads as -X PUT --data-binary @FILE";
 const ONLY_BASIC: &str = "only basic authentication is supported, as -u USER:PASSWORD";
 const RETRY: &str = "failed requests are counted and never retried; remove the option";
@@ -109,11 +111,14 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("data-raw", None, Data(DataKind::Raw)),
     ("data-urlencode", None, Data(DataKind::UrlEncoded)),
     ("json", None, Json),
+    ("form", Some('F'), CurlOption::Form),
+    ("form-string", None, CurlOption::FormString),
     ("cookie", Some('b'), Cookie),
     ("user", Some('u'), CurlOption::User),
     ("oauth2-bearer", None, CurlOption::Bearer),
     ("insecure", Some('k'), CurlOption::Insecure),
     ("compressed", None, CurlOption::Compressed),
+    ("path-as-is", None, CurlOption::PathAsIs),
     ("http1.0", Some('0'), Http(HttpVersion::Http10)),
     ("http1.1", None, Http(HttpVersion::Http11)),
     ("http2", None, Http(HTTP2)),
@@ -168,7 +173,6 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("fail-early", None, Ignored),
     // Options that request prony's default behavior.
     ("globoff", Some('g'), Ignored),
-    ("path-as-is", None, Ignored),
     ("basic", None, Ignored),
     ("tcp-nodelay", None, Ignored),
     ("keepalive", None, Ignored),
@@ -187,8 +191,6 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
         Some('Z'),
         Refused("set the number of connections with --connections"),
     ),
-    ("form", Some('F'), RefusedValue(FORM)),
-    ("form-string", None, RefusedValue(FORM)),
     ("upload-file", Some('T'), RefusedValue(FILE)),
     ("anyauth", None, Refused(ONLY_BASIC)),
     ("digest", None, Refused(ONLY_BASIC)),

@@ -95,6 +95,7 @@ impl HeyArguments {
                 true => None,
                 false => Some(HttpVersion::Http11),
             },
+            path_as_is: true,
             no_keepalive: !self.keepalive,
             follow: self.redirects.then_some(REDIRECTS_MAX),
             proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),

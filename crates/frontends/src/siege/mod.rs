@@ -198,6 +198,7 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
             true => HttpVersion::Http11,
             false => HttpVersion::Http10,
         }),
+        path_as_is: true,
         no_keepalive: !settings.keep_alive,
         timeout: Some(timeout),
         connect_timeout: Some(timeout),

@@ -73,6 +73,7 @@ fn options(arguments: &WrkArguments) -> LoadSettings {
         rate: arguments
             .rate_per_s
             .map(|rate| ArrivalRate::Constant(rate as f64)),
+        path_as_is: true,
         http: Some(HttpVersion::Http11),
         timeout: Some(Duration::ZERO),
         connect_timeout: Some(CONNECT_TIMEOUT),

@@ -20,8 +20,12 @@ impl WrkUrl {
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        // Like wrk, drops a query that has no path before it.
-        let path = if path.starts_with('/') { path } else { "/" };
+        // A query needs no path before it (RFC 9112 §3.2.1), although wrk drops such a query.
+        let path = match path.as_bytes().first() {
+            Some(b'/') => path.to_owned(),
+            Some(b'?') => format!("/{path}"),
+            _ => "/".to_owned(),
+        };
         let place = authority
             .rsplit_once('@')
             .map_or(authority, |(_, place)| place);
@@ -49,7 +53,7 @@ impl WrkUrl {
             scheme: scheme.to_owned(),
             host: host.to_owned(),
             port,
-            path: path.to_owned(),
+            path,
         }))
     }
 
@@ -102,7 +106,8 @@ mod tests {
             ("http://me:pw@h:80/@", "h:80", "80", "/@"),
             ("http://[::1]:81/x", "[::1]:81", "81", "/x"),
             ("http://[::1]", "[::1]", "http", "/"),
-            ("http://h?x=1", "h", "http", "/"),
+            ("http://h?x=1", "h", "http", "/?x=1"),
+            ("http://h#x", "h", "http", "/"),
         ] {
             let url = WrkUrl::parse(typed).unwrap_or_else(|| panic!("{typed}"));
             assert_eq!(url.authority(), authority, "{typed}");

@@ -12,13 +12,12 @@ impl LoadSettings {
     /// Returns a setting of `self` that can't be combined with `other`, because `other` also sets
     /// it: a setting with a single value, the body in either form, or a header of the same name.
     pub fn combined(&self, other: &LoadSettings) -> Result<LoadSettings, GivenSetting> {
-        let body =
-            |settings: &LoadSettings| settings.body.is_some() || settings.body_file.is_some();
-        if body(self) && body(other) {
-            let key = match self.body.is_some() {
-                true => "body",
-                false => "body_file",
-            };
+        let body = |settings: &LoadSettings| match settings {
+            settings if settings.body.is_some() => Some("body"),
+            settings if settings.body_file.is_some() => Some("body_file"),
+            settings => (!settings.form.is_empty()).then_some("form"),
+        };
+        if let (Some(key), Some(_)) = (body(self), body(other)) {
             return Err(GivenSetting {
                 key: key.to_owned(),
                 values: Vec::new(),

@@ -5,6 +5,7 @@
 //! `-` for `_`.
 
 mod combined;
+mod form;
 mod http_proxy;
 mod rate;
 mod source_range;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use form::FormField;
+pub(crate) use form::{BodyPiece, encode as encode_form};
 pub use http_proxy::HttpProxy;
 pub use rate::{ArrivalRate, Stage};
 pub use source_range::SourceRange;
@@ -70,7 +73,7 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
     pub seed: Option<u64>,
 
-    /// Method of the requests; by default GET.
+    /// Method of the requests; by default POST with a form, otherwise GET.
     #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
     pub method: Option<String>,
     /// Header lines to send, such as `Accept: text/html`.
@@ -85,6 +88,12 @@ pub struct LoadSettings {
     /// File that holds the body of the requests.
     #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub body_file: Option<PathBuf>,
+    /// Fields of a multipart form, which is the body of the requests.
+    #[serde(deserialize_with = "text::texts_of", skip_serializing_if = "is_empty")]
+    pub form: Vec<FormField>,
+    /// Dot segments in paths (`/a/../b`) are sent as written, not removed.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub path_as_is: bool,
     /// HTTP version; by default negotiated by ALPN over TLS, and 1.1 in cleartext.
     #[serde(skip_serializing_if = "is_none")]
     pub http: Option<HttpVersion>,
@@ -186,7 +195,7 @@ pub struct LoadSettings {
     /// PEM file of the client's certificate chain.
     #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub cert: Option<PathBuf>,
-    /// PEM file of the client's private key.
+    /// PEM file of the client's private key; by default the file of the certificate.
     #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub key: Option<PathBuf>,
     /// Server name for the TLS handshake; by default the URL's host.
@@ -278,6 +287,8 @@ impl LoadSettings {
         "user",
         "body",
         "body_file",
+        "form",
+        "path_as_is",
         "http",
         "streams",
         "no_keepalive",
@@ -382,6 +393,7 @@ impl LoadSettings {
             &self.key,
         ];
         let mut files: Vec<PathBuf> = named.into_iter().flatten().cloned().collect();
+        files.extend(self.form.iter().filter_map(FormField::file).cloned());
         if let Some(list) = &self.urls {
             files.extend(url_list::bodies(list)?);
         }
@@ -397,9 +409,11 @@ impl LoadSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         let (body, body_file) = (self.body.is_some(), self.body_file.is_some());
         let (proxy, source) = (self.proxy.is_some(), !self.source.is_empty());
-        let unix = self.unix.is_some();
+        let (form, unix) = (!self.form.is_empty(), self.unix.is_some());
         let excluding = [
             ("body", body, "body_file", body_file),
+            ("form", form, "body", body),
+            ("form", form, "body_file", body_file),
             ("think", self.think.is_some(), "rate", self.rate.is_some()),
             (
                 "think",
@@ -439,7 +453,6 @@ impl LoadSettings {
                 "proxy_protocol",
                 self.proxy_protocol.is_some(),
             ),
-            ("cert", cert, "key", key),
             ("key", key, "cert", cert),
         ];
         for (one, has_one, other, has_other) in needing {
@@ -500,7 +513,8 @@ impl LoadSettings {
     }
 
     pub(crate) fn method(&self) -> &str {
-        self.method.as_deref().unwrap_or("GET")
+        let default = if self.form.is_empty() { "GET" } else { "POST" };
+        self.method.as_deref().unwrap_or(default)
     }
 
     /// Requests in flight on each HTTP/2 or HTTP/3 connection.

@@ -49,6 +49,7 @@ const GOOD: &[&str] = &[
     "-X PUT -H A:b --resolve h:80:127.0.0.1",
     "-u me:secret --body x",
     "--body-file f",
+    "--form a=@b;type=c/d --form e=f --path-as-is",
     "--http 1.0",
     "--http 2 --streams 100",
     "--no-keepalive --cookies",
@@ -126,13 +127,14 @@ const BAD: &[&str] = &[
 /// Flags that contradict each other or need another flag. The error message begins with the first
 /// flag.
 const CONTRADICTORY: &[&str] = &[
-    "--cert f",
     "--key f",
     "--arrivals poisson",
     "--source 127.0.0.2 --unix /s",
     "--proxy h:1 --unix /s",
     "--proxy-source 127.0.0.2",
     "--body x --body-file f",
+    "--form a=b --body x",
+    "--form a=b --body-file f",
     "--ca f --insecure",
     "--script-args a",
     "--script f --urls g",

@@ -13,6 +13,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::form::FormField;
 use super::http_proxy::HttpProxy;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
@@ -263,6 +264,17 @@ where
         .collect()
 }
 
+/// Reads values from an array, or one value from a string.
+pub(super) fn texts_of<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
+    let texts = deserializer.deserialize_any(Scalars)?;
+    let items = texts.iter().map(|text| text.parse());
+    items.map(|item| item.map_err(D::Error::custom)).collect()
+}
+
 /// Reads a value from an array or a string, after joining the elements with commas.
 fn joined<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -303,6 +315,7 @@ macro_rules! as_text {
 as_text! {
     Arrivals: one,
     CoreList: joined,
+    FormField: one,
     GatewayMac: one,
     HttpVersion: one,
     IoChoice: one,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
@@ -85,13 +85,16 @@ impl TlsSettings {
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone());
         let mut config = match (&settings.cert, &settings.key) {
-            (Some(cert), Some(key)) => builder
-                .with_client_auth_cert(certificates("cert", cert)?, private_key(key)?)
+            (Some(cert), key) => builder
+                .with_client_auth_cert(
+                    certificates("cert", cert)?,
+                    private_key(cert, key.as_deref())?,
+                )
                 .map_err(|error| {
                     let files = SettingsError::of("cert").text(", ").name("key");
                     files.text(format!(": {error}"))
                 })?,
-            _ => builder.with_no_client_auth(),
+            (None, _) => builder.with_no_client_auth(),
         };
         let alpn: &[&[u8]] = match settings.http {
             None => &[HTTP2, HTTP1],
@@ -230,7 +233,20 @@ fn certificates(
 }
 
 fn read(setting: &'static str, file: &Path) -> Result<Vec<u8>, SpecError> {
-    input_file::read(file, TEXT_BYTES_MAX).map_err(|error| of_file(setting, file, &error))
+    let text =
+        input_file::read(file, TEXT_BYTES_MAX).map_err(|error| of_file(setting, file, &error))?;
+    if has_encrypted_key(&text) {
+        let name = file.display();
+        return Err(of_file(
+            setting,
+            file,
+            &format!(
+                "the private key is encrypted; decrypt it with `openssl pkey -in {name} -out \
+                 plain.key`"
+            ),
+        ));
+    }
+    Ok(text)
 }
 
 /// Creates the error for a file that a setting names.
@@ -240,6 +256,28 @@ fn of_file(setting: &'static str, file: &Path, error: &dyn fmt::Display) -> Spec
         .into()
 }
 
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SpecError> {
-    PrivateKeyDer::from_pem_slice(&read("key", file)?).map_err(|error| of_file("key", file, &error))
+/// Reads the private key of the client from its own file, or from the file of the certificate.
+fn private_key(cert: &Path, key: Option<&Path>) -> Result<PrivateKeyDer<'static>, SpecError> {
+    let (setting, file) = match key {
+        Some(key) => ("key", key),
+        None => ("cert", cert),
+    };
+    PrivateKeyDer::from_pem_slice(&read(setting, file)?).map_err(|error| match (error, key) {
+        (pem::Error::NoItemsFound, None) => {
+            let error = SettingsError::value("cert", file.display());
+            let error = error.text(": contains no private key; name the key's file with ");
+            error.name("key").into()
+        }
+        (pem::Error::NoItemsFound, Some(_)) => {
+            of_file("key", file, &"no private key in PEM format")
+        }
+        (error, _) => of_file(setting, file, &error),
+    })
+}
+
+/// Returns true if a PEM file contains a private key that is protected with a passphrase, in PKCS #8
+/// or in OpenSSL's older format.
+fn has_encrypted_key(text: &[u8]) -> bool {
+    let contains = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    contains(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || contains(b"Proc-Type: 4,ENCRYPTED")
 }

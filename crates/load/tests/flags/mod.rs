@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-const SHORT: [(&str, &str); 9] = [
+const SHORT: [(&str, &str); 10] = [
+    ("-F", "form"),
     ("-c", "connections"),
     ("-n", "requests"),
     ("-d", "duration"),
@@ -13,7 +14,8 @@ const SHORT: [(&str, &str); 9] = [
     ("-u", "user"),
     ("-k", "insecure"),
 ];
-const SWITCHES: [&str; 8] = [
+const SWITCHES: [&str; 9] = [
+    "path_as_is",
     "busy_poll",
     "no_keepalive",
     "cookies",
@@ -23,7 +25,8 @@ const SWITCHES: [&str; 8] = [
     "no_coalescing",
     "public",
 ];
-const REPEATABLE: [&str; 6] = [
+const REPEATABLE: [&str; 7] = [
+    "form",
     "stages",
     "header",
     "source",

@@ -172,6 +172,13 @@ fn the_record_has_all_requested_tls_settings() {
 fn invalid_combinations_are_refused_with_the_flags_name() {
     let served = Served::secured();
     let not_pem = served.file("not.pem", "hello");
+    // The check for encryption precedes the decoding of the key.
+    let pkcs8 =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIE\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let pkcs8 = served.file("pkcs8.pem", pkcs8);
+    let traditional = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\
+                       DEK-Info: AES-256-CBC,00\n\nMIIE\n-----END RSA PRIVATE KEY-----\n";
+    let traditional = served.file("traditional.pem", traditional);
     let ca = served.ca();
     let url = served.url("/");
     for (words, reason) in [
@@ -198,6 +205,18 @@ fn invalid_combinations_are_refused_with_the_flags_name() {
         (vec!["--ca", "/nonexistent.pem"], "--ca /nonexistent.pem"),
         (vec!["--ca", text(&not_pem)], "no certificate in PEM format"),
         (vec!["--cert", text(&ca), "--key", text(&not_pem)], "--key"),
+        (
+            vec!["--cert", text(&ca)],
+            "contains no private key; name the key's file with --key",
+        ),
+        (
+            vec!["--cert", text(&ca), "--key", text(&pkcs8)],
+            "the private key is encrypted; decrypt it with `openssl pkey",
+        ),
+        (
+            vec!["--cert", text(&traditional)],
+            "the private key is encrypted; decrypt it with `openssl pkey",
+        ),
         (vec!["--sni", "not a name"], "\"not a name\""),
     ] {
         let Err(SpecError::Settings(error)) = resolve(&url, &words) else {
@@ -254,6 +273,7 @@ fn a_server_that_requests_a_client_certificate_gets_it() {
         file("cert.pem", client.pem()),
         file("key.pem", client_key.serialize_pem()),
     );
+    let both = file("both.pem", client.pem() + &client_key.serialize_pem());
     let base = [
         "-n",
         "6",
@@ -267,6 +287,9 @@ fn a_server_that_requests_a_client_certificate_gets_it() {
     for version in ["1.2", "1.3"] {
         let words = [&base[..], &["--tls-max", version, "--tls-min", version]].concat();
         let with = [&words[..], &["--cert", text(&cert), "--key", text(&key)]].concat();
+        let record = load_with(&raw.tls_url(), &with);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 6)], "{version}");
+        let with = [&words[..], &["--cert", text(&both)]].concat();
         let record = load_with(&raw.tls_url(), &with);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 6)], "{version}");
         let record = load_with(&raw.tls_url(), &words);

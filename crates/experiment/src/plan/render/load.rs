@@ -1,9 +1,12 @@
 //! `[load]`: keys that exist only in plans, and settings that are also flags of `prony load`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use prony_load::{CoreList, HttpVersion, IoChoice, LoadSettings, Notation, SpecError, is_one_word};
+use prony_load::input_file::{self, TEXT_BYTES_MAX};
+use prony_load::{
+    CoreList, FormField, HttpVersion, IoChoice, LoadSettings, Notation, SpecError, is_one_word,
+};
 use prony_record::quantity;
 
 use super::capacity_load::{self, CapacityLoad};
@@ -516,9 +519,52 @@ fn settings_of(
             let path = read_path_value(key, &written, node.line, around, reader);
             entry.node.value = TomlValue::Text(path);
         }
+        if key == "form" {
+            let Some(fields) = reader.texts(node, "form of [load]") else {
+                continue;
+            };
+            let fields = fields.into_iter();
+            let fields = fields.map(|field| form_field(field, node, around, reader));
+            entry.node.value = TomlValue::Array(fields.collect());
+        }
         settings.entries.push(entry);
     }
     settings
+}
+
+/// Resolves the path of the file in a form's field, if it has one.
+fn form_field(
+    written: String,
+    node: &TomlNode,
+    around: &RenderContext<'_>,
+    reader: &mut PlanReader<'_>,
+) -> TomlNode {
+    // An invalid field is reported when the settings are read.
+    let field = match written.parse::<FormField>() {
+        Ok(mut field) => match field.file() {
+            Some(file) => {
+                let file = file.to_string_lossy().into_owned();
+                let path = read_path_value("form", &file, node.line, around, reader);
+                field.set_file(path.into());
+                field.to_string()
+            }
+            None => written,
+        },
+        Err(_) => written,
+    };
+    TomlNode {
+        value: TomlValue::Text(field),
+        ..node.clone()
+    }
+}
+
+/// Returns true if a file must not be copied to results: a private key, or a certificate with its
+/// key.
+fn is_secret(key: &str, file: &Path) -> bool {
+    SECRETS.contains(&key)
+        || key == "cert"
+            && input_file::read(file, TEXT_BYTES_MAX)
+                .is_ok_and(|text| String::from_utf8_lossy(&text).contains("PRIVATE KEY-----"))
 }
 
 fn read_path_value(
@@ -532,7 +578,7 @@ fn read_path_value(
         base: around.folder.base.clone(),
         includes: None,
     };
-    let folder = if SECRETS.contains(&key) {
+    let folder = if is_secret(key, &originals.file(written)) {
         &originals
     } else {
         around.references.borrow_mut().insert(written.to_owned());

@@ -66,7 +66,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "duration = \"30s\"",
         "duration = \"30x\"",
-        "@: duration: \"30x\" is not a time; write it like 500ms, 30s or 5m",
+        "@: duration: \"30x\" is not a time; write it like 500ms, 30s or 1m30s",
     ),
     (
         "duration = \"30s\"",

@@ -59,7 +59,7 @@ fn a_file_that_is_a_mount_point_is_written_in_place() {
     let mut outputs = String::new();
     for option in options {
         let name = option.trim_start_matches('-');
-        workdir.write(&format!("host.{name}"), &"old".repeat(100_000));
+        workdir.write(&format!("host.{name}"), &"stale content".repeat(100_000));
         workdir.write(name, "");
         mounts += &format!("mount --bind host.{name} {name} && ");
         outputs += &format!(" {option} {name}");

@@ -113,7 +113,7 @@ impl Quantity {
         self.counts()?.count(record)
     }
 
-    /// Returns the value in a record that a limit is compared with, in which a failed request lies
+    /// Returns the value in a record that a limit is compared with, in which a failed request is
     /// beyond every limit of a percentile; see [`Measure::judged`].
     pub(crate) fn judged_in(&self, record: &Record) -> Option<f64> {
         match self.percentile() {

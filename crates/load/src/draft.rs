@@ -174,11 +174,14 @@ fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> 
         .collect()
 }
 
+/// Name and value of a header.
+type Header = (String, String);
+
 /// Reads the body in the settings. Returns it with the header that it needs.
 fn body(
     settings: &LoadSettings,
-    headers: &[(String, String)],
-) -> Result<(Vec<BodyPiece>, Option<(String, String)>), SettingsError> {
+    headers: &[Header],
+) -> Result<(Vec<BodyPiece>, Option<Header>), SettingsError> {
     let piece = |bytes, is_from_file| BodyPiece {
         bytes,
         is_from_file,

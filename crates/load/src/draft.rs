@@ -10,6 +10,7 @@ use crate::status_set::StatusSet;
 use crate::template::{self, DataTable, Marks, TextPiece, ValuePlace};
 use crate::url::{self, Url};
 use crate::url_list;
+use std::borrow::Cow;
 
 /// A request before it is serialized, with marks in place of its placeholders.
 pub(crate) struct RequestDraft {
@@ -175,13 +176,13 @@ fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> 
 }
 
 /// Name and value of a header.
-type Header = (String, String);
+type HeaderPair = (String, String);
 
 /// Reads the body in the settings. Returns it with the header that it needs.
 fn body(
     settings: &LoadSettings,
-    headers: &[Header],
-) -> Result<(Vec<BodyPiece>, Option<Header>), SettingsError> {
+    headers: &[HeaderPair],
+) -> Result<(Vec<BodyPiece>, Option<HeaderPair>), SettingsError> {
     let piece = |bytes, is_from_file| BodyPiece {
         bytes,
         is_from_file,
@@ -260,8 +261,14 @@ impl Drafter<'_> {
             let url = Url::parse(source.url, source.base)
                 .map_err(|error| source.within("urls", SettingsError::from(error)))?;
             let url = self.normalized(url);
-            let bodies = source.body.iter().map(|piece| piece.bytes.as_slice());
-            let body = bodies.collect::<Vec<_>>().concat();
+            // A single piece, which may be large, is not copied.
+            let body: Cow<'_, [u8]> = match source.body {
+                [piece] => Cow::Borrowed(&piece.bytes),
+                pieces => {
+                    let pieces = pieces.iter().map(|piece| piece.bytes.as_slice());
+                    Cow::Owned(pieces.collect::<Vec<_>>().concat())
+                }
+            };
             let draft = RequestDraft::plain(source.method, url, &source.headers, &body);
             return Ok(RequestDraft {
                 message_prefix: source.message_prefix,

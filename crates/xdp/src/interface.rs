@@ -232,15 +232,6 @@ impl Interface {
     /// Returns an error if responses don't reach the interface, which contains the subnets, or if
     /// the range has an address from which nothing can be sent to the targets.
     pub fn check_source(&self, range: AddressRange, targets: &[IpAddr]) -> Result<(), XdpError> {
-        let subnets = self.addresses.iter();
-        let subnets = subnets.map(|subnet| (subnet.address, subnet.prefix));
-        if let Some((address, kind)) = unusable(range, targets, subnets) {
-            return Err(XdpError::UnusableSource {
-                range,
-                address,
-                kind,
-            });
-        }
         let own = || {
             self.addresses
                 .iter()
@@ -251,6 +242,15 @@ impl Interface {
                 && is_in(range.last, subnet.address, subnet.prefix)
         };
         if own().any(contains) || [range.first, range.last].into_iter().all(is_local) {
+            let subnets = self.addresses.iter();
+            let subnets = subnets.map(|subnet| (subnet.address, subnet.prefix));
+            if let Some((address, kind)) = unusable(range, targets, subnets) {
+                return Err(XdpError::UnusableSource {
+                    range,
+                    address,
+                    kind,
+                });
+            }
             return Ok(());
         }
         let subnets: Vec<String> = own()

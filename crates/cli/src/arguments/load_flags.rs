@@ -539,7 +539,6 @@ mod tests {
         "--expect-status 20",
         "--expect-sha256 12",
         "--tls-min 1.1",
-        "--cert f",
         "--think soon",
         "--think 1s --rate 5",
         "--source 127.0.0.0/33",

@@ -10,7 +10,7 @@ use crate::running::{CommandOutput, Origin, Workdir, check_schema};
 fn compare(workdir: &Workdir, origin: &Origin, more: &str) -> CommandOutput {
     let (good, bad) = (origin.url("/"), origin.url("/status/503"));
     let args = "compare -r 100 -c 4 --warmup 100ms --names good,bad --no-precheck --out r \
-                --abort-if p99>10s --abort-if failed>50% --abort-window 500ms --bodies may-differ";
+                --abort-if late.p99>10s --abort-if failed>50% --abort-window 500ms --bodies may-differ";
     let words = args.split_whitespace().chain(more.split_whitespace());
     let words: Vec<&str> = words.chain([&good[..], &bad[..]]).collect();
     workdir.run(&words)
@@ -126,7 +126,9 @@ fn blocks_before_the_aborted_one_count() {
     let verdict = workdir.json("r/verdict.json");
     assert_eq!(verdict["blocks"], 1);
     assert_eq!(verdict["variants"][0]["trials"], 1);
-    let output = workdir.run(&["report", "r", "--csv", "-"]).expect(0);
+    let output = workdir.run(&["report", "r", "--csv", "-"]);
+    // One block is too few for a verdict, and a busy machine may withhold it.
+    assert!([0, 1].contains(&output.status), "{}", output.err);
     // The results don't include the aborted block.
     assert!(!output.out.contains(",2,"), "{}", output.out);
 }

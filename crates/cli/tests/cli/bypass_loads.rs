@@ -323,6 +323,7 @@ place       = "clients"
 path        = "{{ page.path }}"
 io          = "xdp"
 interface   = "lan"
+bodies      = "may-differ"
 connections = 4
 threads     = 1
 "#;

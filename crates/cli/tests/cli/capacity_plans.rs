@@ -75,7 +75,7 @@ fn a_trial_is_a_search_and_a_bound_withholds_the_verdict() {
             .read("r/report.html")
             .contains("against the offered rate")
     );
-    workdir.run(&["report", "r"]).expect(0);
+    workdir.run(&["report", "r"]).expect(1);
     assert_eq!(workdir.left_running(), Vec::<String>::new());
 }
 

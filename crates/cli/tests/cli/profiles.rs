@@ -264,7 +264,7 @@ fn a_condition_ends_a_load_early() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/status/503");
-    let args = "load -r 100 -d 10m -c 4 --abort-if p99>10s --abort-if failed>50% --abort-window 500ms \
+    let args = "load -r 100 -d 10m -c 4 --abort-if late.p99>10s --abort-if failed>50% --abort-window 500ms \
                 --json r.json";
     let args: Vec<&str> = args.split_whitespace().chain([&url[..]]).collect();
     let output = workdir.run(&args).expect(1);

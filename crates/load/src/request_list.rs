@@ -170,7 +170,9 @@ fn weights(
     let Some(draft) = drafts.iter().find(|draft| draft.weight.is_some()) else {
         return Ok(None);
     };
-    if let Some(order @ (RequestOrder::Sequence | RequestOrder::Random)) = settings.order {
+    if let Some(order) = settings.order
+        && order != RequestOrder::Weighted
+    {
         let error = SettingsError::about("urls").text(format!(
             "{}a weight has no effect with ",
             draft.message_prefix

@@ -15,11 +15,16 @@ use crate::spec::{LoadSpec, LoopModel};
 /// open loop, arrival *k* requests entry *k* mod the length of the list. In a closed loop each
 /// worker takes a contiguous range of the `--requests`, or, without a limit, starts where its shard
 /// of the list begins.
+///
+/// In the order `per-user`, each virtual user has its own position, which begins at the first entry.
 pub(crate) struct Sequence {
     count: u32,
     next: u32,
     stride: u32,
     draw: Option<Draw>,
+    /// Position of each virtual user, by slot, if each goes through the list by itself. Otherwise
+    /// empty.
+    users: Vec<u32>,
 }
 
 /// Draws requests of the list at random.
@@ -42,18 +47,21 @@ impl Draw {
 }
 
 impl Sequence {
-    pub(crate) fn new(spec: &LoadSpec, shard: Shard) -> Sequence {
+    /// Creates the position of a worker with this number of slots.
+    pub(crate) fn new(spec: &LoadSpec, shard: Shard, slots: usize) -> Sequence {
         let count = spec.requests.len() as u64;
         let (first, stride) = match (&spec.model, spec.span.requests) {
             (LoopModel::Open { .. }, _) => (shard.worker, shard.of),
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
             (LoopModel::Closed, None) => (count * shard.worker / shard.of, 1),
         };
-        let draw = (spec.order != RequestOrder::Sequence && count > 1).then(|| Draw {
+        let is_random = matches!(spec.order, RequestOrder::Random | RequestOrder::Weighted);
+        let is_per_user = spec.order == RequestOrder::PerUser && count > 1;
+        let draw = (is_random && count > 1).then(|| Draw {
             random: ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker)),
             cumulative_weights: match spec.order {
                 RequestOrder::Weighted => spec.cumulative_weights.clone(),
-                RequestOrder::Random | RequestOrder::Sequence => Arc::default(),
+                _ => Arc::default(),
             },
         });
         let mut sequence = Sequence {
@@ -61,6 +69,7 @@ impl Sequence {
             next: (first % count) as u32,
             stride: (stride % count) as u32,
             draw,
+            users: vec![0; if is_per_user { slots } else { 0 }],
         };
         if sequence.draw.is_some() {
             sequence.advance();
@@ -68,13 +77,40 @@ impl Sequence {
         sequence
     }
 
-    /// Index of the next request.
+    /// Index of the next request of no particular user.
     #[inline]
     pub(crate) fn peek(&self) -> u32 {
         self.next
     }
 
-    /// Advances to the next request.
+    /// Index of the next request of the user with this slot.
+    #[inline]
+    pub(crate) fn peek_for(&self, slot: u32) -> u32 {
+        self.users.get(slot as usize).copied().unwrap_or(self.next)
+    }
+
+    /// Returns true if each user goes through the list by itself.
+    #[inline]
+    pub(crate) fn is_per_user(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// Advances past the next request of the user with this slot.
+    #[inline]
+    pub(crate) fn advance_for(&mut self, slot: u32) {
+        match self.users.get_mut(slot as usize) {
+            Some(next) => {
+                *next = if *next + 1 == self.count {
+                    0
+                } else {
+                    *next + 1
+                }
+            }
+            None => self.advance(),
+        }
+    }
+
+    /// Advances past the next request of no particular user.
     #[inline]
     pub(crate) fn advance(&mut self) {
         if let Some(draw) = &mut self.draw {

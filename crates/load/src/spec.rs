@@ -484,11 +484,13 @@ fn check_limits(
 }
 
 /// Returns the order of the list. If requests have weights, `weighted` is the default, because
-/// weights have no effect in another order.
+/// weights have no effect in another order. Users with cookies each go through the list, because a
+/// request may need the cookies of earlier ones.
 fn order(settings: &LoadSettings, has_weights: bool) -> RequestOrder {
-    let default_order = match has_weights {
-        true => RequestOrder::Weighted,
-        false => RequestOrder::Sequence,
+    let default_order = match (has_weights, settings.cookies) {
+        (true, _) => RequestOrder::Weighted,
+        (false, true) => RequestOrder::PerUser,
+        (false, false) => RequestOrder::Sequence,
     };
     settings.order.unwrap_or(default_order)
 }

@@ -59,6 +59,7 @@ const HTTP_VERSIONS: FlagChoices = &[
 ];
 const REQUEST_ORDERS: FlagChoices = &[
     ("sequence", "In list order, shared by all workers"),
+    ("per-user", "In list order, by each virtual user"),
     (
         "random",
         "At random with equal probability, reproducible with --seed",
@@ -215,7 +216,7 @@ struct LoadFlags {
     /// Follow up to N redirects; a redirect chain counts as one request [default: 0]
     #[arg(long, value_name = "N", help_heading = "Request")]
     follow: Option<u64>,
-    /// Order in which the --urls are requested [default: sequence, or weighted if any has a weight]
+    /// Order in which the --urls are requested [default: sequence; per-user with --cookies; weighted if any has a weight]
     #[arg(long, value_parser = choice::<RequestOrder>(REQUEST_ORDERS), help_heading = "Request")]
     order: Option<RequestOrder>,
     /// A CSV file with values for {{column}} in URLs, headers and bodies; {{seq}}, {{uuid}}, {{random(1,9)}} need no file

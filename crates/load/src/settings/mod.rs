@@ -112,8 +112,8 @@ pub struct LoadSettings {
     /// Number of redirects that a request follows; by default 0.
     #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
     pub follow: Option<u64>,
-    /// Order in which the requests of `urls` are sent; by default as listed, or by weight if any
-    /// request has one.
+    /// Order in which the requests of `urls` are sent; by default by weight if any request has one,
+    /// as listed for each user with `cookies`, and otherwise as listed.
     #[serde(skip_serializing_if = "is_none")]
     pub order: Option<RequestOrder>,
     /// CSV file whose columns provide values for URLs, headers and bodies.

@@ -62,6 +62,8 @@ words! {
     pub enum RequestOrder {
         /// Requests are sent in the order of the list, across all workers.
         Sequence = "sequence",
+        /// Each virtual user goes through the list in its order.
+        PerUser = "per-user",
         /// Each request is drawn at random with equal probability, reproducible by the seed.
         Random = "random",
         /// Each request is drawn at random by its weight, reproducible by the seed.

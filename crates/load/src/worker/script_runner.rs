@@ -148,8 +148,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let script = self.script.as_mut()?;
             match script.script.next(script.first_user + slot, now) {
                 UserStep::Listed => {
-                    let request = self.dispatcher.next_listed();
-                    self.dispatcher.advance_list();
+                    let request = self.dispatcher.next_listed(slot);
+                    self.dispatcher.advance_list(slot);
                     return Some((slot, request));
                 }
                 UserStep::Request(request) => {

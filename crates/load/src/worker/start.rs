@@ -49,9 +49,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 None => self.take_rested(now),
             };
         }
-        let taken = self.take_listed()?;
-        self.dispatcher.advance_list();
-        Some(taken)
+        let (slot, request) = self.take_listed()?;
+        self.dispatcher.advance_list(slot);
+        Some((slot, request))
     }
 
     /// Returns the time since which a slot could have taken this request. A slot whose connection

@@ -113,7 +113,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let (slot, request) = self.take_listed()?;
             let pause = self.think_times.as_mut()?.next_pause(slot);
             let Some(until) = pause else {
-                self.dispatcher.advance_list();
+                self.dispatcher.advance_list(slot);
                 let due = self.free_since(slot, now).min(now);
                 self.sink.recorder.started_after_pause(due, now);
                 return Some((slot, request));
@@ -130,8 +130,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Takes the best slot for the next request of the list, without advancing the list.
     #[inline]
     pub(super) fn take_listed(&mut self) -> Option<(u32, u32)> {
-        let request = self.dispatcher.next_listed();
-        let target = self.spec.requests[request as usize].target;
         let has_many_targets = self.targets.count() > 1;
         let view = ConnectionView {
             connections: &self.connections,
@@ -140,8 +138,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let limit = &mut self.sink.streams_limit;
         let slot = self
             .dispatcher
-            .take_slot(target, has_many_targets, view, limit)?;
-        Some((slot, request))
+            .take_slot(&self.spec.requests, has_many_targets, view, limit)?;
+        Some((slot, self.dispatcher.next_listed(slot)))
     }
 }
 

@@ -88,7 +88,7 @@ impl Dispatcher {
             deferred: Vec::new(),
             pace,
             is_settling: false,
-            sequence: Sequence::new(spec, shard),
+            sequence: Sequence::new(spec, shard, (primary_count * streams) as usize),
             pending_count: 0,
             streams,
             primary_count,
@@ -293,16 +293,16 @@ impl Dispatcher {
         }
     }
 
-    /// Index of the next request in the spec's list.
+    /// Index of the next request in the spec's list, for the user with this slot.
     #[inline]
-    pub(super) fn next_listed(&self) -> u32 {
-        self.sequence.peek()
+    pub(super) fn next_listed(&self, slot: u32) -> u32 {
+        self.sequence.peek_for(slot)
     }
 
-    /// Advances the list of requests past the one that was taken.
+    /// Advances the list of requests past the one that the user with this slot took.
     #[inline]
-    pub(super) fn advance_list(&mut self) {
-        self.sequence.advance();
+    pub(super) fn advance_list(&mut self, slot: u32) {
+        self.sequence.advance_for(slot);
     }
 
     /// Removes the next scheduled request that is due before this time and counts as unstarted.

@@ -363,22 +363,9 @@ fn is_default_target(address: IpAddr) -> bool {
         IpAddr::V4(four) => four.is_private() || four.is_loopback(),
         IpAddr::V6(six) => {
             let is_near = six.is_loopback() || six.is_unique_local() || six.is_unicast_link_local();
-            is_near && !is_metadata(six)
+            is_near && !prony_load::is_metadata(IpAddr::V6(six))
         }
     }
-}
-
-/// Returns true for IPv6 addresses of metadata services: AWS (fd00:ec2::/32), Google
-/// (fd20:ce::/64), Oracle (fd00:c1::/32), and link-local addresses that embed an address in
-/// 169.254.0.0/16.
-fn is_metadata(address: Ipv6Addr) -> bool {
-    let segments = address.segments();
-    let is_embedded = address.is_unicast_link_local() && segments[6] == 0xa9fe;
-    is_embedded
-        || matches!(
-            segments,
-            [0xfd00, 0x0ec2 | 0x00c1, ..] | [0xfd20, 0x00ce, 0, 0, ..]
-        )
 }
 
 #[cfg(test)]

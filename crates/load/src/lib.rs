@@ -94,6 +94,7 @@ pub use probe::{ProbeResponse, probe, probe_until, reach};
 pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
+pub use resolve::is_metadata;
 pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use scope::LoadScope;
 pub use scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};

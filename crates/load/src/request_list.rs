@@ -60,7 +60,6 @@ pub(crate) fn requests(
         sources,
         public: settings.public,
         permits: scope.permits.as_ref(),
-        chosen_by_server: false,
     };
     let proxy = ResolvedProxy::new(settings, &resolver)?;
     let proxy = proxy.as_ref();

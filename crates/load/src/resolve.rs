@@ -1,6 +1,6 @@
 //! Addresses of a URL's host, and the rules about which addresses a load may use.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::error::{SettingsError, SpecError};
@@ -61,9 +61,6 @@ pub(crate) struct Resolver<'a> {
     pub(crate) public: bool,
     /// Decides which addresses are allowed, in place of `public`.
     pub(crate) permits: Option<&'a Permits>,
-    /// True if the server under load chose the URL, for example by a redirect. Link-local
-    /// addresses, at which clouds serve credentials, are then allowed only with `public`.
-    pub(crate) chosen_by_server: bool,
 }
 
 impl Resolver<'_> {
@@ -112,26 +109,21 @@ impl Resolver<'_> {
             ip if ip == url.host => ip,
             ip => format!("{} ({ip})", url.host),
         };
-        if let Some(address) = addresses.iter().find(|address| is_public(**address)) {
-            let error = SettingsError::from(format!(
-                "{} is outside the loopback, private and link-local ranges; if you are allowed \
-                    to load that server, set ",
-                named(address)
-            ));
-            return Err(error.name("public").into());
-        }
-        let mut addresses = addresses.iter();
-        match addresses.find(|address| self.chosen_by_server && is_metadata(**address)) {
-            Some(address) => {
-                let error = SettingsError::from(format!(
-                    "{} is a link-local or metadata address, so redirects to it are not \
-                    followed; if you are allowed to load that server, set ",
-                    named(address)
-                ));
-                Err(error.name("public").into())
-            }
-            None => Ok(()),
-        }
+        let mut refused = addresses
+            .iter()
+            .filter(|it| is_public(**it) || is_metadata(**it));
+        let Some(address) = refused.next() else {
+            return Ok(());
+        };
+        let reason = match is_metadata(*address) {
+            true => "may belong to a cloud's metadata service, which hands out credentials",
+            false => "is outside the loopback and private ranges",
+        };
+        let error = SettingsError::from(format!(
+            "{} {reason}; if you are allowed to load that server, set ",
+            named(address)
+        ));
+        Err(error.name("public").into())
     }
 
     /// Returns the address to connect to for `url`: the first one that accepts a TCP connection, or
@@ -221,16 +213,28 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Returns true if an address is link-local (RFC 3927, RFC 4291 §2.5.6), as those of cloud metadata
-/// services usually are, or is the IPv6 address of such a service.
-fn is_metadata(address: IpAddr) -> bool {
-    const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
-    match address {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => v4.is_link_local(),
-            None => v6.is_unicast_link_local() || v6 == METADATA_V6,
-        },
+/// Returns true for addresses of cloud metadata services: all of 169.254.0.0/16 (AWS, Azure, Google
+/// and others), 100.100.100.200 (Alibaba), fd00:ec2::/32 (AWS), fd20:ce::/64 (Google), fd00:c1::/32
+/// (Oracle), and IPv6 addresses that embed one of the former.
+pub fn is_metadata(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_link_local() || v4 == Ipv4Addr::new(100, 100, 100, 200),
+        IpAddr::V6(v6) => {
+            let segments = v6.segments();
+            let [.., high, low] = segments;
+            let embedded = Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+            // NAT64 (RFC 6052), IPv4-compatible addresses (RFC 4291), and link-local addresses of
+            // metadata services.
+            let embeds = v6.is_unicast_link_local()
+                || matches!(
+                    segments,
+                    [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0, 0, ..]
+                );
+            matches!(
+                segments,
+                [0xfd00, 0x0ec2 | 0x00c1, ..] | [0xfd20, 0x00ce, 0, 0, ..]
+            ) || (embeds && is_metadata(IpAddr::V4(embedded)))
+        }
     }
 }
 
@@ -265,42 +269,50 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_to_a_link_local_address_needs_public() {
-        let typed = Resolver {
+    fn addresses_of_metadata_services_need_public() {
+        let resolver = Resolver {
             fixed: &[],
             sources: &Sources::default(),
             public: false,
             permits: None,
-            chosen_by_server: false,
-        };
-        let redirected = Resolver {
-            chosen_by_server: true,
-            ..typed
         };
         let public = Resolver {
             public: true,
-            ..redirected
+            ..resolver
         };
+        let url = Url::parse("http://metadata.test/latest", None).unwrap();
         for ip in [
             "169.254.169.254",
             "169.254.0.1",
+            "100.100.100.200",
             "::ffff:169.254.169.254",
-            "fe80::1",
+            "::169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "fe80::a9fe:a9fe",
             "fd00:ec2::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd20:ce::254",
         ] {
             let address = [ip.parse().unwrap()];
-            let url = Url::parse("http://metadata.test/latest", None).unwrap();
-            assert_eq!(typed.allow(&url, &address), Ok(()), "{ip}");
+            let refused = resolver.allow(&url, &address).unwrap_err().to_string();
+            assert!(
+                refused.contains("metadata") && refused.contains("--public"),
+                "{refused}"
+            );
             assert_eq!(public.allow(&url, &address), Ok(()), "{ip}");
-            let refused = redirected.allow(&url, &address).unwrap_err().to_string();
-            assert!(refused.contains("link-local") && refused.contains("--public"));
             // A load may use any one of several addresses, so all are checked.
             let several = ["127.0.0.1".parse().unwrap(), address[0]];
-            assert!(redirected.allow(&url, &several).is_err(), "{ip}");
+            assert!(resolver.allow(&url, &several).is_err(), "{ip}");
         }
-        for ip in ["127.0.0.1", "10.0.0.1", "fd00::1", "::1"] {
-            let url = Url::parse("http://near.test/", None).unwrap();
-            assert_eq!(redirected.allow(&url, &[ip.parse().unwrap()]), Ok(()));
+        for ip in [
+            "127.0.0.1",
+            "10.0.0.1",
+            "fd00::1",
+            "::1",
+            "::",
+            "100.64.0.1",
+        ] {
+            assert_eq!(resolver.allow(&url, &[ip.parse().unwrap()]), Ok(()), "{ip}");
         }
     }
 
@@ -312,7 +324,6 @@ mod tests {
             sources: &Sources::default(),
             public: false,
             permits: None,
-            chosen_by_server: false,
         };
         let url = Url::parse("http://example.test/", None).unwrap();
         assert_eq!(

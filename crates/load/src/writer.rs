@@ -320,7 +320,6 @@ impl Writer {
             sources: &self.0.sources,
             public: self.0.settings.public,
             permits: self.0.permits.as_ref(),
-            chosen_by_server: true,
         };
         let proxy = self.0.proxy.as_ref();
         let target = target_of(url, &self.0.settings, &resolver, proxy)?;

@@ -375,7 +375,7 @@ struct LoadFlags {
     #[arg(long, help_heading = "Connection")]
     no_coalescing: bool,
 
-    /// Allow a target outside the loopback, private and link-local ranges
+    /// Allow a target outside the loopback and private ranges
     #[arg(
         long,
         env = PUBLIC_VARIABLE,

@@ -221,7 +221,7 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_coalescing: bool,
 
-    /// Targets outside the loopback, private and link-local ranges are allowed.
+    /// Targets outside the loopback and private ranges are allowed.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub public: bool,
 }

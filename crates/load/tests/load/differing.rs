@@ -304,6 +304,43 @@ fn json_lines_have_their_own_parts() {
 }
 
 #[test]
+fn each_user_goes_through_the_list_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = file(&folder, "list", "/login\n/a\n/b\n");
+    // Responds with 401 to requests without the cookie that /login sets.
+    let server = Raw::new(|mut stream| {
+        while let Some(head) = read_head(&mut stream) {
+            let head = String::from_utf8(head).unwrap().to_lowercase();
+            let status = match head.starts_with("get /login") || head.contains("cookie: s=1") {
+                true => "200 OK\r\nSet-Cookie: s=1",
+                false => "401 Unauthorized",
+            };
+            let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            if stream.write_all(response.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let statuses = |words: &str| {
+        let words = format!("-n 60 --cookies --urls {list} {words}");
+        load(&server.url(), &words).statuses
+    };
+    for words in [
+        "-c 20",
+        "-c 20 --no-keepalive",
+        "-c 7 -t 2",
+        "-c 20 --order per-user -r 2000",
+    ] {
+        assert_eq!(statuses(words), BTreeMap::from([(200, 60)]), "{words}");
+    }
+    let in_turn = statuses("-c 20 --order sequence");
+    assert!(
+        in_turn.get(&401).is_some_and(|&count| count >= 20),
+        "{in_turn:?}"
+    );
+}
+
+#[test]
 fn requests_are_drawn_by_weight() {
     let folder = tempfile::tempdir().unwrap();
     let list = "/one\n{\"url\": \"/six\", \"weight\": 6}\n{\"url\": \"/three/{{ seq }}\", \"weight\": 3}\n";
@@ -328,7 +365,7 @@ fn requests_are_drawn_by_weight() {
         let count = by_default[path];
         assert!(count.abs_diff(expected) < 100, "{path}: {count}");
     }
-    for order in ["sequence", "random"] {
+    for order in ["sequence", "random", "per-user"] {
         let error = resolve("http://127.0.0.1:9", &["--urls", &list, "--order", order]);
         let error = error.err().unwrap().to_string();
         assert!(

@@ -84,7 +84,7 @@ fn text_of(typed: &str) -> Result<String, String> {
     };
     let bytes = input_file::read(file.as_ref(), COMMAND_BYTES_MAX)
         .map_err(|error| format!("{file}: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{file}: not UTF-8 text"))
+    input_file::decode(bytes).map_err(|error| format!("{file}: {error}"))
 }
 
 #[cfg(test)]

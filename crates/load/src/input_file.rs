@@ -39,6 +39,27 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     }
 }
 
+/// Decodes a text file: UTF-8, with or without a byte order mark.
+///
+/// # Errors
+///
+/// A message about the file, such as `not UTF-8 text`.
+pub fn decode(bytes: Vec<u8>) -> std::result::Result<String, &'static str> {
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Err("UTF-16 text; convert it to UTF-8, for example with iconv");
+    }
+    let mut text = String::from_utf8(bytes).map_err(|_| "not UTF-8 text")?;
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    Ok(text)
+}
+
+/// Returns the bytes of a text file without a byte order mark, for files that need not be UTF-8.
+pub fn without_byte_order_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
 fn too_large(limit: u64) -> Error {
     let text = format!("larger than {} MiB; is it the right file?", limit >> 20);
     Error::new(ErrorKind::FileTooLarge, text)
@@ -47,6 +68,23 @@ fn too_large(limit: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        assert_eq!(
+            decode(b"\xef\xbb\xbf/a\r\n".to_vec()),
+            Ok("/a\r\n".to_owned())
+        );
+        assert_eq!(decode("/ü".into()), Ok("/ü".to_owned()));
+        assert!(
+            decode(b"\xff\xfe/\0".to_vec())
+                .unwrap_err()
+                .contains("UTF-16")
+        );
+        assert!(decode(b"a\xff".to_vec()).unwrap_err().contains("UTF-8"));
+        assert_eq!(without_byte_order_mark(b"\xef\xbb\xbfx=1"), b"x=1");
+        assert_eq!(without_byte_order_mark(b"x=1"), b"x=1");
+    }
 
     #[test]
     fn endless_files_are_refused() {

@@ -90,7 +90,7 @@ pub fn split_body_file(line: &str) -> Option<(&str, &str)> {
 fn read_text(path: &Path) -> Result<String, SettingsError> {
     let bytes = input_file::read(path, DATA_BYTES_MAX)
         .map_err(|error| of_file(path, &error.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| of_file(path, "not UTF-8 text"))
+    input_file::decode(bytes).map_err(|error| of_file(path, error))
 }
 
 fn of_file(path: &Path, error: &str) -> SettingsError {
@@ -131,6 +131,8 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
             return (number, Line::Json(text));
         }
         let (url, rest) = split_word(text);
+        // A comment may follow the URL.
+        let rest = if rest.starts_with('#') { "" } else { rest };
         let (method, body) = split_word(rest);
         let body = match (body, body.strip_prefix('<')) {
             (_, Some(file)) => ListedBody::File(file.trim()),
@@ -177,6 +179,14 @@ fn plain_request(
     number: usize,
     folder: &Path,
 ) -> Result<ListedRequest, String> {
+    if !parts.method.is_empty() && !is_method(parts.method) {
+        let hint = match parts.method {
+            // The common log format: address, identity, user, time in brackets.
+            "-" => "; this looks like an access log, and a list has one URL per line",
+            _ => "; write URL, URL METHOD or URL METHOD BODY",
+        };
+        return Err(format!("\"{}\" is not a method{hint}", parts.method));
+    }
     let body = match parts.body {
         ListedBody::None => None,
         ListedBody::Text(text) => Some(text.as_bytes().to_vec()),
@@ -196,6 +206,13 @@ fn plain_request(
         expect_status: None,
         number,
     })
+}
+
+/// Returns true for a token (RFC 9110 §5.6.2) that begins with a letter, as all registered methods
+/// do.
+fn is_method(word: &str) -> bool {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.chars().all(is_token)
 }
 
 #[derive(Deserialize)]
@@ -307,6 +324,28 @@ mod tests {
         assert_eq!(lines[1].body.as_deref(), Some(&b"name=x y"[..]));
         assert_eq!(lines[2].body.as_deref(), Some(&b"\0\xff"[..]));
         assert!(lines[2].is_body_from_file && !lines[1].is_body_from_file);
+    }
+
+    #[test]
+    fn comments_follow_urls_and_logs_are_refused() {
+        let lines = parse("/a # note\n/b#fragment POST x\n", "l", Path::new(".")).unwrap();
+        assert_eq!(
+            (lines[0].url.as_str(), &lines[0].method, &lines[0].body),
+            ("/a", &None, &None)
+        );
+        assert_eq!(lines[1].method.as_deref(), Some("POST"));
+        let log = "127.0.0.1 - - [28/Nov/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 2";
+        for (line, expected) in [
+            (log, "this looks like an access log"),
+            ("/a 200", "\"200\" is not a method"),
+            ("/a PO(ST", "is not a method; write URL"),
+        ] {
+            let error = parse(line, "l", Path::new(".")).unwrap_err().to_string();
+            assert!(
+                error.starts_with("l:1: ") && error.contains(expected),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl ScriptSource {
     }
 
     fn chunk(&self, lua: &Lua) -> mlua::chunk::Chunk<'static> {
-        let text = without_first_comment(&self.text).to_vec();
+        let text = input_file::without_byte_order_mark(&self.text);
+        let text = without_first_comment(text).to_vec();
         lua.load(text).set_name(format!("@{}", self.name))
     }
 }

@@ -175,7 +175,7 @@ impl UrlFile {
             UrlFileError::Unreadable(format!("unable to open file: {}: {error}", path.display()))
         })?;
         UrlFile::parse(
-            &String::from_utf8_lossy(&bytes),
+            &String::from_utf8_lossy(input_file::without_byte_order_mark(&bytes)),
             &path.display().to_string(),
             escape,
         )

@@ -50,7 +50,8 @@ impl Rc {
         let text = input_file::read(&path, TEXT_BYTES_MAX)
             .map_err(|error| format!("could not open {}: {error}", path.display()))?;
         let shown = path.display().to_string();
-        let (settings, remarks) = parse(&String::from_utf8_lossy(&text), &shown)?;
+        let text = input_file::without_byte_order_mark(&text);
+        let (settings, remarks) = parse(&String::from_utf8_lossy(text), &shown)?;
         Ok(Rc {
             settings,
             path: Some(path),

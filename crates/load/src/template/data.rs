@@ -44,6 +44,23 @@ pub fn data_columns(path: &Path) -> Result<Vec<String>, SettingsError> {
     DataTable::read(path).map(|table| table.columns)
 }
 
+/// Returns the line of a quoted value that the text ends within (RFC 4180), if there is one. The
+/// reader would accept it, and take all further lines for a part of the value.
+fn unclosed_quote(text: &str) -> Option<u64> {
+    let (mut line, mut opened, mut begins) = (1, None, true);
+    for c in text.bytes() {
+        line += u64::from(c == b'\n');
+        match (c, opened) {
+            // A doubled quote closes the value and opens it again.
+            (b'"', Some(_)) => (opened, begins) = (None, true),
+            (b'"', None) if begins => opened = Some(line),
+            (_, Some(_)) => {}
+            (_, None) => begins = matches!(c, b',' | b'\n' | b'\r'),
+        }
+    }
+    opened
+}
+
 impl DataTable {
     /// Reads the file at `path`, whose first line names the columns.
     ///
@@ -59,7 +76,7 @@ impl DataTable {
                 .name("body")
                 .text(" sends a body)")
         })?;
-        let text = String::from_utf8(bytes).map_err(|_| of_file("not UTF-8 text"))?;
+        let text = input_file::decode(bytes).map_err(of_file)?;
         let shown = path.display().to_string();
         DataTable::parse(&text, &shown).map_err(|error| match error {
             DataError::File(text) => of_file(&text),
@@ -70,7 +87,11 @@ impl DataTable {
     }
 
     fn parse(text: &str, shown: &str) -> Result<DataTable, DataError> {
-        let text = text.trim_start_matches('\u{feff}');
+        if let Some(line) = unclosed_quote(text) {
+            let error =
+                "the quote that begins here is not closed; write \"\" for a quote in a value";
+            return Err(DataError::Line(line, error.to_owned()));
+        }
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)

@@ -323,7 +323,7 @@ fn each_user_goes_through_the_list_by_itself() {
     });
     let statuses = |words: &str| {
         let words = format!("-n 60 --cookies --urls {list} {words}");
-        load(&server.url(), &words).statuses
+        load(&server.url(), &words).status
     };
     for words in [
         "-c 20",

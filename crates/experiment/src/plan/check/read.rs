@@ -80,5 +80,6 @@ fn read_text(path: &Path) -> Result<String, PlanErrors> {
     }
     let bytes = std::fs::read(path)
         .map_err(|error| file_error(format!("the plan {}", io_error_words(&error))))?;
-    String::from_utf8(bytes).map_err(|_| file_error("the plan is not UTF-8 text".to_owned()).into())
+    prony_load::input_file::decode(bytes)
+        .map_err(|error| file_error(format!("the plan is {error}")).into())
 }

@@ -5,7 +5,7 @@
 //! metadata services. It sends none to UNIX sockets, and starts no services.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::Path;
 
 use ipnet::IpNet;

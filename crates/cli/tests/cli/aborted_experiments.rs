@@ -78,7 +78,7 @@ fn a_condition_ends_an_interleaved_block() {
     assert_eq!(record["aborted"], Value::Null);
     assert_eq!(record["totals"]["failed"], 0);
     workdir.run(&["compare", "--resume", "r"]).expect(2);
-    let output = workdir.run(&["report", "r"]).expect(0);
+    let output = workdir.run(&["report", "r"]).expect(1);
     assert!(output.out.contains("load-aborted"), "{}", output.out);
 }
 

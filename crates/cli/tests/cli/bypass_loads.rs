@@ -323,8 +323,8 @@ place       = "clients"
 path        = "{{ page.path }}"
 io          = "xdp"
 interface   = "lan"
-bodies      = "may-differ"
 connections = 4
+bodies      = "may-differ"
 threads     = 1
 "#;
 

@@ -280,7 +280,10 @@ mod tests {
             assert_eq!(name.parse::<Arrivals>().unwrap().to_string(), *name);
         }
         let error = "upside".parse::<RequestOrder>().unwrap_err();
-        assert_eq!(error, "\"upside\" is not one of sequence, random, weighted");
+        assert_eq!(
+            error,
+            "\"upside\" is not one of sequence, per-user, random, weighted"
+        );
         let hash: Sha256 = "0f".repeat(32).parse().unwrap();
         assert_eq!(hash.to_string(), "0f".repeat(32));
         let cores: CoreList = "0-2,7".parse().unwrap();

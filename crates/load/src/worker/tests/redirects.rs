@@ -104,7 +104,7 @@ fn a_redirect_that_cannot_be_followed_fails_with_a_reason() {
         ("ftp://127.0.0.1/", "only http and https can be followed"),
         (
             "http://8.8.8.8/",
-            "8.8.8.8 is outside the loopback, private",
+            "8.8.8.8 is outside the loopback and private ranges",
         ),
         ("http://name.invalid/", "no address for this name"),
         ("http://:80", "Location: "),

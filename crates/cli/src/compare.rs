@@ -138,7 +138,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
         return plan_file::stored_plan(dir);
     };
     let original = read(named)?;
-    let text = std::fs::read_to_string(dir.join("plan.toml"))
+    let text = prony_record::read_stored(&dir.join("plan.toml"))
         .map_err(|error| Failure::file(dir.display(), &error))?;
     if original.stored_text() == text {
         original

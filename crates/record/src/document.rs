@@ -632,7 +632,7 @@ impl Record {
 
     /// Parses a record that this version or an earlier one wrote.
     pub fn from_json(json: &str) -> Result<Record, RecordError> {
-        let record: Record = serde_json::from_str(json)
+        let record: Record = crate::parse_stored(json)
             .map_err(|error| RecordError(format!("not a prony record: {error}")))?;
         if record.schema == RECORD_SCHEMA {
             return Ok(record);

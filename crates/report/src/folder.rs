@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_record::{Record, redact};
+use prony_record::{Record, parse_stored, read_stored, redact};
 use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
 use crate::{Experiment, Trial, TrialSearch, TrialSlice};
@@ -92,7 +92,7 @@ fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
 /// Reads a file as text; `None` if the file doesn't exist.
 fn text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
-    match fs::read_to_string(path) {
+    match read_stored(path) {
         Ok(text) => Ok(Some(text)),
         // A missing file is not an error, so stray files among the folders of trials are skipped.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
@@ -104,7 +104,7 @@ fn text(path: &Path) -> Result<Option<String>, FolderError> {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path, json: &str) -> Result<T, FolderError> {
-    serde_json::from_str(json).map_err(|error| malformed(path, error))
+    parse_stored(json).map_err(|error| malformed(path, error))
 }
 
 fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderError> {

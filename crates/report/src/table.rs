@@ -207,7 +207,8 @@ impl Table {
             };
             let excess = total(&limits) - width;
             // Columns shrink in small steps, so columns of similar width shrink equally.
-            limits[longest] = (limits[longest] - 1.max(excess / 4)).max(COLUMN_MIN);
+            let narrower = limits[longest].saturating_sub(1.max(excess / 4));
+            limits[longest] = narrower.max(COLUMN_MIN);
         }
         let mut broken = Vec::new();
         for (place, row) in lines.iter().enumerate() {

@@ -1,14 +1,15 @@
 //! The document `verdict.json`, schema `prony.verdict/1`.
 
 use prony_record::Finding;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::comparison::{Comparison, Description, Verdict};
 use crate::design::{Design, Levels};
 use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::explanation::Explanation;
-use crate::looks::Look;
+use crate::looks::{Look, stored_looks};
 use crate::round_comparison::RoundComparison;
 use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
@@ -36,7 +37,7 @@ pub struct VerdictDocument {
     /// The levels that the baseline fixes.
     pub baseline: Levels,
     /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "stored_margin")]
     pub margin: f64,
     /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials aren't searches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -62,7 +63,7 @@ pub struct VerdictDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<RoundComparison>,
     /// All looks so far; `--resume` continues from them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "stored_looks")]
     pub looks: Vec<Look>,
     /// Order of the trials within a block: interleaved or sequential. `None` in documents written
     /// by versions that could not interleave.
@@ -74,6 +75,18 @@ pub struct VerdictDocument {
     pub softirq_included: Option<bool>,
     /// Findings that qualify the verdicts.
     pub findings: Vec<Finding>,
+}
+
+/// Reads a margin. It is 0 in documents of earlier versions.
+fn stored_margin<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let margin = f64::deserialize(from)?;
+    match (0.0..1.0).contains(&margin) {
+        true => Ok(margin),
+        false => Err(D::Error::invalid_value(
+            Unexpected::Float(margin),
+            &"a margin of at least 0 and below 1",
+        )),
+    }
 }
 
 /// Properties of an experiment other than its results.

@@ -22,9 +22,10 @@
 use std::collections::HashMap;
 use std::f64::consts::{E, FRAC_PI_2};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::design::{Design, INTERVAL_BLOCKS_MIN};
+use crate::design::{BLOCKS_MAX, Design, INTERVAL_BLOCKS_MIN};
 use crate::estimate::{critical, upper_tail};
 
 /// An evaluation of the verdicts after a certain number of blocks. Looks are stored with the
@@ -36,6 +37,22 @@ pub struct Look {
     pub blocks: u32,
     /// Fraction of the error rate spent up to and including this look, 0 to 1.
     pub spent_share: f64,
+}
+
+/// Reads the looks of a stored experiment, and refuses those that no experiment can have, because
+/// the time for computing levels grows with the number of looks and of their blocks.
+pub(crate) fn stored_looks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Look>, D::Error> {
+    let looks = Vec::<Look>::deserialize(from)?;
+    let is_possible = |look: &Look| {
+        (1..=BLOCKS_MAX).contains(&look.blocks) && (0.0..=1.0).contains(&look.spent_share)
+    };
+    match looks.iter().all(is_possible) && looks.is_sorted_by(|a, b| a.blocks < b.blocks) {
+        true => Ok(looks),
+        false => Err(D::Error::custom(format!(
+            "looks must have increasing numbers of blocks, from 1 to {BLOCKS_MAX}, and shares from \
+             0 to 1"
+        ))),
+    }
 }
 
 /// Returns the fraction of the error rate that may be spent when `fraction` of the planned blocks

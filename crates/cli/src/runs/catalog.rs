@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use prony_record::{parse_stored, read_stored};
 use prony_stats::{VERDICT_SCHEMA, Verdict, VerdictDocument};
 use serde_json::{Value, json};
 
@@ -191,7 +192,12 @@ pub(super) fn is_run_folder(path: &Path) -> bool {
 
 /// Returns true if an experiment is writing to the folder.
 pub(super) fn is_running(path: &Path) -> bool {
-    let Ok(lock) = fs::File::open(path.join(LOCK_FILE)) else {
+    let path = path.join(LOCK_FILE);
+    // Opening a pipe would wait for a writer.
+    if !path.is_file() {
+        return false;
+    }
+    let Ok(lock) = fs::File::open(path) else {
         return false;
     };
     let attempt = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared);
@@ -209,7 +215,7 @@ fn read(path: PathBuf) -> StoredRun {
             (name, question) = (document.name.clone(), document.question.clone());
         }
         _ => {
-            let plan = fs::read_to_string(path.join("plan.toml")).unwrap_or_default();
+            let plan = read_stored(&path.join("plan.toml")).unwrap_or_default();
             if let Ok(plan) = plan.parse::<toml::Table>() {
                 let text = |key: &str| plan.get(key).and_then(toml::Value::as_str);
                 name = text("name").unwrap_or_default().to_owned();
@@ -232,7 +238,7 @@ fn state(dir: &Path) -> RunState {
     let damaged =
         |name: &str, reason: &dyn std::fmt::Display| RunState::Damaged(format!("{name}: {reason}"));
     if dir.join("state.json").exists() {
-        let text = fs::read_to_string(dir.join("state.json"));
+        let text = read_stored(&dir.join("state.json"));
         let parsed = text.map(|text| serde_json::from_str::<Value>(&text));
         match parsed {
             Ok(Ok(_)) => {}
@@ -240,10 +246,10 @@ fn state(dir: &Path) -> RunState {
             Err(error) => return damaged("state.json", &error),
         }
     }
-    match fs::read_to_string(dir.join("verdict.json")) {
+    match read_stored(&dir.join("verdict.json")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => RunState::WithoutVerdict,
         Err(error) => damaged("verdict.json", &error),
-        Ok(text) => match serde_json::from_str::<VerdictDocument>(&text) {
+        Ok(text) => match parse_stored::<VerdictDocument>(&text) {
             Err(error) => damaged("verdict.json", &error),
             Ok(document) if document.schema != VERDICT_SCHEMA => {
                 let reason = format!("unknown schema \"{}\"", document.schema);

@@ -315,3 +315,48 @@ fn a_report_is_opened_in_the_browser_that_the_environment_names() {
         .env("PATH", "/nowhere");
     assert_eq!(command.output().unwrap().status.code(), Some(3));
 }
+
+#[test]
+fn stored_files_that_would_block_or_fill_the_memory_are_damaged() {
+    let workdir = Workdir::new();
+    for name in ["pipe", "device", "huge", "looks"] {
+        let fixture =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/tests/fixtures/demo");
+        copy(&fixture, &workdir.path("prony-runs").join(name));
+        workdir.write(&format!("prony-runs/{name}/state.json"), "{}");
+    }
+    let verdict = |name: &str| workdir.path(&format!("prony-runs/{name}/verdict.json"));
+    let mut looks: Value =
+        serde_json::from_str(&workdir.read("prony-runs/looks/verdict.json")).unwrap();
+    looks["looks"][0]["blocks"] = u32::MAX.into();
+    std::fs::write(verdict("looks"), looks.to_string()).unwrap();
+    for name in ["pipe", "device", "huge"] {
+        std::fs::remove_file(verdict(name)).unwrap();
+    }
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        verdict("pipe"),
+        rustix::fs::FileType::Fifo,
+        mode,
+        0,
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("/dev/zero", verdict("device")).unwrap();
+    let huge = std::fs::File::create(verdict("huge")).unwrap();
+    huge.set_len(3 << 30).unwrap();
+    let table = workdir.run(&["runs"]).expect(0).out;
+    for (name, reason) in [
+        ("pipe", "not a regular file"),
+        ("device", "not a regular file"),
+        ("huge", "larger than 128 MiB"),
+        ("looks", "looks must have increasing numbers"),
+    ] {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("damaged: verdict.json"), "{line}");
+        let printed = workdir.run(&["report", name]).expect(2);
+        assert!(printed.err.contains(reason), "{}", printed.err);
+        let printed = workdir.run(&["runs", "open", name]);
+        assert!(printed.status != 0, "{}", printed.out);
+    }
+}

@@ -244,7 +244,8 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
 
     /// Records the findings that qualify the result, each of them once. A probe that met the goals
     /// contributes all its findings. Any other probe contributes only errors of the generator,
-    /// because the server's overload explains the rest.
+    /// because the server's overload explains the rest. A single probe's warning that the server
+    /// did not keep up with its rate could contradict the capacity, which follows from all probes.
     fn note_findings(&mut self, record: &Record, met: bool) {
         for finding in &record.findings {
             let is_about_generator = finding
@@ -252,7 +253,9 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
                 .known()
                 .is_some_and(FindingId::is_generator_limit)
                 || finding.id == FindingId::GeneratorStalled;
-            let counts = met || (is_about_generator && finding.severity == Severity::Error);
+            let is_error = finding.severity == Severity::Error;
+            let met = met && (is_error || finding.id != FindingId::ScheduleMissed);
+            let counts = met || (is_about_generator && is_error);
             if counts && !self.findings.iter().any(|known| known.id == finding.id) {
                 self.findings.push(finding.clone());
             }

@@ -33,6 +33,8 @@ struct SimulatedLoads {
     dies_at: Option<f64>,
     /// Share of the requests of an open loop to which the server responds with an error at once.
     failed_share: f64,
+    /// Finding in the record of each open loop.
+    finding: Option<Finding>,
 }
 
 impl ProbeLoads for SimulatedLoads {
@@ -83,6 +85,7 @@ impl ProbeLoads for SimulatedLoads {
         let service = &mut record.service_time_us;
         (service.p50, service.p99, service.max) =
             (self.service_us, self.service_us, self.service_us);
+        record.findings.extend(self.finding.clone());
         if self.saturated_from.is_some_and(|from| rate >= from) {
             record.response_time_us.p99 = 1e6;
             let text = "made up";
@@ -222,6 +225,20 @@ fn a_search_ends_when_the_server_dies_and_keeps_the_rates_that_were_met() {
     let readings = last.readings();
     assert!(readings.contains("beyond every limit"), "{readings}");
     assert_eq!(last.goals[0].value, None);
+}
+
+#[test]
+fn a_probe_does_not_contradict_the_capacity() {
+    for (severity, is_listed) in [(Severity::Warning, false), (Severity::Error, true)] {
+        let finding = Finding::new(FindingId::ScheduleMissed, severity, "made up");
+        let mut loads = SimulatedLoads {
+            finding: Some(finding),
+            ..SimulatedLoads::default()
+        };
+        let report = search(&mut loads);
+        assert!(report.capacity_per_s().is_some());
+        assert_eq!(!report.findings.is_empty(), is_listed, "{severity:?}");
+    }
 }
 
 #[test]

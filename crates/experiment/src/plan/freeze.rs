@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use prony_record::redact;
+use prony_record::{read_stored, redact};
 
 use super::diagnostic::{DiagnosticKind, PlanError};
 use super::model::{INCLUDES, Plan};
@@ -114,7 +114,7 @@ pub(super) fn with_secrets(text: String, plan: &Path) -> Result<String, PlanErro
     }
     let path = plan.with_file_name(SECRETS_FILE);
     let error = |message: String| PlanError::new(DiagnosticKind::File, plan, 0, message);
-    let json = match fs::read_to_string(&path) {
+    let json = match read_stored(&path) {
         Ok(json) => json,
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
             let message = "the credentials of this plan were removed when its experiment ended";

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prony_record::Record;
+use prony_record::{Record, parse_stored, read_stored};
 use prony_stats::{Look, TrialMode, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
@@ -468,8 +468,8 @@ fn write_whole(path: &Path, text: &str) -> Result<(), ExperimentFolderError> {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ExperimentFolderError> {
-    let text = fs::read_to_string(path).map_err(|error| failed(path, &error))?;
-    serde_json::from_str(&text).map_err(|error| ExperimentFolderError::File {
+    let text = read_stored(path).map_err(|error| failed(path, &error))?;
+    parse_stored(&text).map_err(|error| ExperimentFolderError::File {
         path: path.to_owned(),
         error: error.to_string(),
     })

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::{Finding, FindingId, Severity, read_stored};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -48,7 +48,7 @@ impl PlanCopy {
             files.insert(name.display().to_string(), digest);
         }
         Ok(Self {
-            text: fs::read_to_string(dir.join("plan.toml"))?,
+            text: read_stored(&dir.join("plan.toml"))?,
             files,
         })
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_record::Record;
+use prony_record::{Record, read_stored};
 
 use super::{Stored, StoredContent};
 use crate::folder::{self, FolderError};
@@ -98,7 +98,7 @@ fn records(mut paths: Vec<PathBuf>) -> Result<Vec<Record>, FolderError> {
 }
 
 fn record(path: &Path) -> Result<Record, FolderError> {
-    let json = fs::read_to_string(path).map_err(|error| FolderError::Unreadable {
+    let json = read_stored(path).map_err(|error| FolderError::Unreadable {
         path: path.to_owned(),
         error,
     })?;

@@ -7,7 +7,7 @@ use prony_report::text::TextOptions;
 use prony_report::{
     Document, Experiment, PERCENTILES, csv, folder, html, markdown, pdf, svg, text, timeline,
 };
-use prony_stats::Levels;
+use prony_stats::{Levels, VerdictDocument};
 
 const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*";
 
@@ -193,6 +193,40 @@ fn missing_figures_are_no_nan() {
     assert!(!printed.contains("NaN"));
     assert!(timeline(&record).starts_with("[]"));
     assert_eq!(csv::series(&record).lines().count(), 1);
+}
+
+#[test]
+fn stored_numbers_that_no_run_has_are_refused() {
+    let stored = std::fs::read_to_string(fixtures().join("demo/verdict.json")).unwrap();
+    let sample: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let read = |field: &str, value: serde_json::Value| {
+        let mut document = sample.clone();
+        *document.pointer_mut(field).unwrap() = value;
+        prony_record::parse_stored::<VerdictDocument>(&document.to_string())
+    };
+    assert!(read("/blocks", 3.into()).is_ok());
+    let impossible: [(&str, serde_json::Value); 6] = [
+        ("/looks/0/blocks", u32::MAX.into()),
+        ("/looks/0/blocks", 0.into()),
+        ("/looks/0/spent_share", 2.5.into()),
+        ("/looks", vec![sample["looks"][0].clone(); 2].into()),
+        ("/margin", (-1).into()),
+        ("/comparisons/0/ratio", 1e308.into()),
+    ];
+    for (field, value) in impossible {
+        assert!(read(field, value.clone()).is_err(), "{field} = {value}");
+    }
+    let mut record = serde_json::to_value(load()).unwrap();
+    record["totals"]["failed"] = u64::MAX.into();
+    assert!(Record::from_json(&record.to_string()).is_err());
+}
+
+#[test]
+fn a_column_that_cannot_wrap_may_exceed_the_width() {
+    let mut experiment = folder::read(&fixtures().join("errors")).unwrap();
+    experiment.verdict.comparisons[0].effect.ratio = Some(1e300);
+    let widest = printed(&report(&experiment)).lines().map(str::len).max();
+    assert!(widest > Some(300), "{widest:?}");
 }
 
 #[test]

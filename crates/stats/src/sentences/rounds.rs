@@ -25,17 +25,28 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         let change = Change::of(Metric::RatePerS, effect);
         change.map_or("no estimate".to_owned(), |change| change.with_interval())
     };
-    let mut text = format!(
-        "{} of {} against {}: computed from the {} instead of the {}, the change is {}. The verdict \
-         uses the blocks: {}.",
+    let subject = format!(
+        "{} of {} against {}",
         capitalized(comparison.metric.noun()),
         comparison.name,
-        comparison.against_name,
-        counted(comparison.rounds, "round"),
-        counted(comparison.blocks, "block"),
-        shown(&of_rounds),
-        shown(&comparison.effect),
+        comparison.against_name
     );
+    let rounds = counted(comparison.rounds, "round");
+    let blocks = counted(comparison.blocks, "block");
+    let of_blocks = shown(&comparison.effect);
+    let mut text = match excludes_no_change(&of_rounds) && !excludes_no_change(&comparison.effect) {
+        // Next to blocks that establish no difference, this interval would be read as a verdict.
+        true => format!(
+            "{subject}: computed from the {blocks}, the change is {of_blocks}. The interval from the \
+             {rounds} is narrower, but is not shown: the rounds of a block share one start of the \
+             services, so their spread says too little about the difference."
+        ),
+        false => format!(
+            "{subject}: computed from the {rounds} instead of the {blocks}, the change is {}. The \
+             verdict uses the blocks: {of_blocks}.",
+            shown(&of_rounds)
+        ),
+    };
     if comparison
         .error_ratio
         .is_some_and(|ratio| ratio >= ERROR_RATIO_NOTABLE)
@@ -50,6 +61,10 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         text = format!("{text} Omitted because one of the two variants has no value: {left_out}.");
     }
     text
+}
+
+fn excludes_no_change(effect: &Effect) -> bool {
+    effect.low.is_some_and(|low| low > 1.0) || effect.high.is_some_and(|high| high < 1.0)
 }
 
 fn capitalized(text: &str) -> String {

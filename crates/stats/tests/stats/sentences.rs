@@ -384,7 +384,36 @@ fn rounds_next_to_blocks() {
         lacking.starts_with("Mean response time of tcp against unix: computed from the 79 rounds instead of the 8 blocks")
     );
     assert!(lacking.ends_with(" Omitted because one of the two variants has no value: 1 round."));
-    assert_eq!(said(&[], RoundMetric::RatePerS), [""; 0]);
+    let blocks = around(1_000.0, 0.99, 0.05);
+    let evaluation = run(&design, Metric::RatePerS, &blocks);
+    let values = [0, 1].map(|side| -> RoundValues {
+        let values = blocks.iter().map(|values| [values.0, values.1][side]);
+        let rounds = (1..).zip(values).flat_map(|(block, value)| {
+            (0..10).map(move |round| {
+                let step = if round % 2 == side as u32 {
+                    1e-4
+                } else {
+                    -1e-4
+                };
+                ((block, round), value * f64::exp(step))
+            })
+        });
+        rounds.collect()
+    });
+    let compared = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &values).remove(0);
+    assert!(compared.rounds_high.is_some_and(|high| high < 1.0));
+    assert!(compared.effect.high.is_some_and(|high| high > 1.0));
+    assert!(
+        compared.text.starts_with(
+            "Request rate of tcp against unix: computed from the 8 blocks, the change is −1.0% ("
+        ) && compared.text.contains("is narrower, but is not shown"),
+        "{}",
+        compared.text
+    );
+    assert_eq!(
+        compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &[]),
+        []
+    );
     let empty = [RoundValues::new(), RoundValues::new()];
     assert_eq!(said(&empty, RoundMetric::RatePerS), [""; 0]);
 }

@@ -40,10 +40,14 @@ impl PlanFolder {
     /// Checks that a file exists, is a regular file, and can be read. An error completes the
     /// sentence "FILE …".
     pub(crate) fn check(&self, reference: &str) -> Result<(), String> {
-        fs::File::open(self.file(reference))
-            .and_then(|file| file.metadata())
-            .map_err(|error| io_error_words(&error))
-            .and_then(|metadata| usable(&metadata))
+        let path = self.file(reference);
+        // Opening a pipe would wait for a writer.
+        let metadata = fs::metadata(&path).map_err(|error| io_error_words(&error))?;
+        usable(&metadata)?;
+        match fs::File::open(path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(io_error_words(&error)),
+        }
     }
 
     /// Reads a file. An error completes the sentence "FILE …".

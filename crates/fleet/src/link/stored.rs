@@ -22,6 +22,11 @@ const RESULTS_BYTES_MAX: i64 = 4 << 30;
 /// Maximum size of a result message, in bytes. Agents use at most half of it.
 const RESULT_BYTES_MAX: i32 = 1 << 20;
 
+/// Storage on the server that is enough for the buckets and the stream, in GiB.
+const STORED_GIB_MAX: u32 = 5;
+/// Part of the server's message if a stream would reserve more storage than there is.
+const NO_SPACE: &str = "insufficient storage";
+
 struct BucketLimits {
     bucket: &'static str,
     max_age: Duration,
@@ -117,6 +122,13 @@ impl NatsLink {
                 // the same streams, and the server rejects some of the requests.
                 Err(LinkError::Refused(_)) if attempt < CREATE_ATTEMPTS => {
                     std::thread::sleep(CREATE_PAUSE);
+                }
+                Err(LinkError::Refused(why)) if why.contains(NO_SPACE) => {
+                    return Err(LinkError::Refused(format!(
+                        "{why}; a fleet reserves {STORED_GIB_MAX} GiB of its JetStream storage, so set \
+                         `max_file_store` to at least that (by default, it is 75% of the free disk \
+                         space)"
+                    )));
                 }
                 Err(error) => return Err(error),
             }

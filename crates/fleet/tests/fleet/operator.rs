@@ -236,7 +236,7 @@ fn start(folder: &Path, operator: &str, system: &KeyPair, known: &[String]) -> (
         .map(|jwt| format!("  {}: {jwt}\n", subject_of(jwt)))
         .collect();
     let text = format!(
-        "listen: \"127.0.0.1:-1\"\nports_file_dir: {folder:?}\njetstream {{ store_dir: {store:?} }}\n\
+        "listen: \"127.0.0.1:-1\"\nports_file_dir: {folder:?}\njetstream {{ store_dir: {store:?}, max_file_store: 8GB }}\n\
          operator: {operator}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n",
         system.public_key(),
         store = folder.join("store"),

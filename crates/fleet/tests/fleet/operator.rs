@@ -99,6 +99,11 @@ impl Drop for Process {
 
 impl Operated {
     fn new(accounts: Accounts, names: &[&str]) -> Operated {
+        Self::with_storage(accounts, names, "8GB")
+    }
+
+    /// `storage` is the server's limit for JetStream's files.
+    fn with_storage(accounts: Accounts, names: &[&str], storage: &str) -> Operated {
         let folder = tempfile::tempdir().unwrap();
         let (operator, system) = (KeyPair::new_operator(), KeyPair::new_account());
         let main = KeyPair::new_account();
@@ -128,7 +133,7 @@ impl Operated {
         }
         let server = json!({"type": "operator", "version": 2});
         let operator = signed(&operator, &operator.public_key(), "O", server);
-        let (server, url) = start(folder.path(), &operator, &system, &known);
+        let (server, url) = start(folder.path(), &operator, &system, &known, storage);
         Operated {
             folder,
             _server: server,
@@ -230,13 +235,19 @@ fn agents_account(operator: &KeyPair, own: &KeyPair, main: &KeyPair, role: &Role
 }
 
 /// Starts a server with these accounts on a free port. Returns its process and URL.
-fn start(folder: &Path, operator: &str, system: &KeyPair, known: &[String]) -> (Process, String) {
+fn start(
+    folder: &Path,
+    operator: &str,
+    system: &KeyPair,
+    known: &[String],
+    storage: &str,
+) -> (Process, String) {
     let preload: String = known
         .iter()
         .map(|jwt| format!("  {}: {jwt}\n", subject_of(jwt)))
         .collect();
     let text = format!(
-        "listen: \"127.0.0.1:-1\"\nports_file_dir: {folder:?}\njetstream {{ store_dir: {store:?}, max_file_store: 8GB }}\n\
+        "listen: \"127.0.0.1:-1\"\nports_file_dir: {folder:?}\njetstream {{ store_dir: {store:?}, max_file_store: {storage} }}\n\
          operator: {operator}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n",
         system.public_key(),
         store = folder.join("store"),

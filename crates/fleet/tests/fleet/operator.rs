@@ -355,3 +355,11 @@ fn credentials_of_another_operator_are_refused() {
         other => panic!("{other}"),
     }
 }
+
+#[test]
+fn too_little_storage_is_named() {
+    let nats = Operated::with_storage(Accounts::One, &["one"], "1GB");
+    let error = nats.link(&Role::Coordinator).unwrap().prepare_server();
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("set `max_file_store`"), "{text}");
+}

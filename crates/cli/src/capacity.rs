@@ -1,10 +1,11 @@
 //! `prony capacity`: searches for the highest request rate at which a server meets its goals.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use prony_experiment::capacity::{
-    CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent,
+    CapacityGoals, CapacitySearch, GoalsRefusal, NeighborWatch, ProbeLoad, ProbeLoads, SearchEvent,
 };
 use prony_experiment::runner::Interrupt;
 use prony_experiment::system::this_machine;
@@ -62,15 +63,17 @@ pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
         notes: &notes,
         interrupt: &interrupt,
     };
+    let neighbors = RefCell::new(NeighborWatch::new(spec.server_addresses()));
     let searches = live::with_view(&progress, &mut view, &|| interrupt.stop(), || {
         let watch = SearchWatcher {
             notes: &notes,
             progress: &progress,
             searches: typed.repeats,
+            neighbors: &neighbors,
         };
         search(typed, &goals, &load, &interrupt, &watch)
     })?;
-    let document = CapacityDocument {
+    let mut document = CapacityDocument {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at,
         command: command_line(typed, &load),
@@ -79,6 +82,10 @@ pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
         arrivals: load.arrivals.unwrap_or(Arrivals::Poisson).name().to_owned(),
         ..CapacityDocument::of(&goals.goals, searches, &conditions)
     };
+    let neighbors = neighbors.borrow();
+    document
+        .findings
+        .extend(neighbors.as_ref().and_then(NeighborWatch::finding));
     let ending = conclude(&document, &goals, &progress, interrupt.is_stopped());
     if !json.as_ref().is_some_and(Output::is_standard) {
         let options = terminal::text_options(true);
@@ -248,6 +255,8 @@ struct SearchWatcher<'a> {
     notes: &'a CapacityNotes,
     progress: &'a Progress,
     searches: u32,
+    /// `None` if the server isn't seen on this machine.
+    neighbors: &'a RefCell<Option<NeighborWatch>>,
 }
 
 impl SearchWatcher<'_> {
@@ -260,6 +269,9 @@ impl SearchWatcher<'_> {
                 spec,
                 control,
             } => {
+                if let Some(neighbors) = self.neighbors.borrow_mut().as_mut() {
+                    neighbors.probe_began();
+                }
                 // Merging interim results takes time, so do it only if the live view shows them.
                 if self.progress.mode() == ProgressMode::View {
                     let load = RunningLoad::here(control, spec.info());
@@ -268,6 +280,9 @@ impl SearchWatcher<'_> {
                 }
             }
             SearchEvent::Ended { probe, bracket } => {
+                if let Some(neighbors) = self.neighbors.borrow_mut().as_mut() {
+                    neighbors.probe_ended();
+                }
                 let searches = self.searches;
                 let text = probe_text(probe);
                 let known = match bracket {

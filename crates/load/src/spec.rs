@@ -1,6 +1,8 @@
 //! A load that is ready to run: its settings resolved, its requests serialized, and its host names
 //! looked up.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use crate::request_template::RequestTemplates;
 use crate::scope::LoadScope;
 use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
 use crate::shard::{Shard, ShardRange};
-use crate::socket::{Backend, system};
+use crate::socket::{Backend, Peer, system};
 use crate::source::Sources;
 use crate::status_set::StatusSet;
 use crate::target::Target;
@@ -403,6 +405,14 @@ impl LoadSpec {
     /// `index` is out of range.
     pub fn request_name(&self, index: usize) -> &str {
         &self.requests[index].name
+    }
+
+    /// Distinct addresses of the servers, with the transport protocol: true for UDP, false for TCP.
+    /// UNIX sockets are left out.
+    pub fn server_addresses(&self) -> BTreeSet<(SocketAddr, bool)> {
+        let peers = self.targets.iter().map(|target| &target.peer);
+        let address = |peer: &Peer| Some((peer.address()?, matches!(peer, Peer::Quic(_))));
+        peers.filter_map(address).collect()
     }
 
     /// Planned duration of the load, including the warm-up; `None` without a time limit.

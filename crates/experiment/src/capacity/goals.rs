@@ -39,6 +39,8 @@ pub enum GoalsRefusal {
     ShortTime {
         /// Duration that a search needs, in seconds.
         search_s: f64,
+        /// Lowest rate that a search of this duration can judge, in requests per second.
+        rate_min: f64,
     },
 }
 
@@ -63,10 +65,12 @@ impl fmt::Display for GoalsRefusal {
                     None => write!(f, "use a search of at least {:.0}s", search_s.ceil()),
                 }
             }
-            GoalsRefusal::ShortTime { search_s } => write!(
+            GoalsRefusal::ShortTime { search_s, rate_min } => write!(
                 f,
-                "a search of this length can't judge the goals at any rate; it needs at least {:.0}s",
-                search_s.ceil()
+                "a search of this length can't judge the goals at any rate; one of {:.0}s can judge \
+                 them at {} and more, a longer one also at lower rates",
+                search_s.ceil(),
+                number::rate(*rate_min)
             ),
         }
     }
@@ -110,7 +114,14 @@ impl CapacityGoals {
         let settings = self.search(0, None);
         let search_s = settings.time_s_to_judge(f64::INFINITY);
         if settings.probe_s.is_none() && settings.time_s_max < search_s {
-            return Err(GoalsRefusal::ShortTime { search_s });
+            let long_enough = SearchSettings {
+                time_s_max: search_s.ceil(),
+                ..settings
+            };
+            return Err(GoalsRefusal::ShortTime {
+                search_s,
+                rate_min: long_enough.rate_min(),
+            });
         }
         match self.rate_max {
             Some(rate_max) if rate_max < settings.rate_min() => Err(GoalsRefusal::FewRequests {

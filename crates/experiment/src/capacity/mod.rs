@@ -29,6 +29,7 @@
 //! [`SearchSettings`]: prony_stats::capacity::SearchSettings
 
 mod goals;
+mod neighbors;
 mod probe_load;
 mod probe_watch;
 mod run;
@@ -38,5 +39,6 @@ mod tests;
 pub use prony_stats::capacity::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
 
 pub use goals::{CapacityGoals, GoalsRefusal};
+pub use neighbors::NeighborWatch;
 pub use probe_load::{ProbeLoad, ProbeLoads};
 pub use run::{CapacitySearch, SearchEvent};

@@ -5,6 +5,7 @@
 
 pub(crate) mod command;
 mod error;
+pub(crate) mod foreign;
 pub(crate) mod fork;
 pub mod freebsd;
 pub(crate) mod inspect;

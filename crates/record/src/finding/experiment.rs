@@ -102,12 +102,13 @@ pub(super) const NOT_STATIONARY: FindingInfo = FindingInfo {
 };
 
 pub(super) const NOISY_MACHINE: FindingInfo = FindingInfo {
-    seen: "Other processes, or other guests of the hypervisor, took more than 5% of a core in a trial.",
+    seen: "Other processes, or other guests of the hypervisor, took more than 5% of a core in a trial, \
+           or in a probe of `prony capacity`.",
     severities: &[
-        (Note, "in at most half of the trials"),
+        (Note, "in at most half of the trials or probes"),
         (
             Warning,
-            "in more than half of the trials, or they used 10% of the cores in the median trial",
+            "in more than half of the trials or probes, or they used 10% of the cores in the median trial",
         ),
         (Error, "the noise may have caused a verdict"),
     ],

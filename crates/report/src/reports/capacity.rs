@@ -28,12 +28,25 @@ impl Document {
         };
         let mut probed = capacity.searches.iter().filter(|it| !it.probes.is_empty());
         if let Some(last) = probed.next_back() {
-            let searches = Section::new("Searches");
             let table = tables::capacity::searches(capacity);
-            document.push(searches.with(Everyone, Block::Table(table)));
-            let probes = Section::new("Probes of the last search");
+            let mut searches = Section::new("Searches").with(Everyone, Block::Table(table));
+            if capacity
+                .searches
+                .iter()
+                .any(|it| it.capacity_per_s().is_some())
+            {
+                let note = Block::Note(captions::SEARCHES.to_owned());
+                searches = searches.with(Everyone, note);
+            }
+            document.push(searches);
             let table = tables::capacity::probes(last);
-            document.push(probes.with(Everyone, Block::Table(table)));
+            let probes = Section::new("Probes of the last search")
+                .with(Everyone, Block::Table(table))
+                .with(
+                    Everyone,
+                    Block::Note(captions::SUCCESSFUL_PERCENTILES.to_owned()),
+                );
+            document.push(probes);
         }
         document.push(findings_section(&capacity.findings, captions::NO_FINDINGS));
         document

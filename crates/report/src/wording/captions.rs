@@ -42,6 +42,12 @@ pub(crate) const DESCRIBED: &str = "These intervals are not adjusted for multipl
 pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added, and percentiles \
     come from the merged histograms. These figures and their changes relative to the \
     reference have no intervals.";
+pub(crate) const SEARCHES: &str = "The capacity is the geometric mean of these results, and its \
+    interval follows from their spread. Each result is the rate at which a curve through all probes \
+    of the search reaches the goal, so a single probe below it may have missed the goal, and one \
+    above it may have met it.";
+pub(crate) const SUCCESSFUL_PERCENTILES: &str = "Percentiles are those of successful responses. For a goal on a \
+    percentile, a failed request counts as slower than any limit.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found a reason to doubt these results.";
 
 /// Text shown in place of a verdict if none is possible.

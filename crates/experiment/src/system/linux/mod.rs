@@ -2,7 +2,6 @@
 
 mod facts;
 mod follow;
-mod foreign;
 pub(crate) mod hardware;
 pub(crate) mod kernel_log;
 mod sampler;

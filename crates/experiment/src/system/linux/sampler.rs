@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::follow::FollowedProcesses;
-use super::foreign::ForeignTracker;
 use super::proc_dir;
 use super::service_history::ServiceHistory;
 use crate::service::Follow;
+use crate::system::foreign::ForeignTracker;
 use crate::system::proc_files::{self, NetFiles};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{

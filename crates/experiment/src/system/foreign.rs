@@ -16,7 +16,7 @@ type ProcessKey = (i32, u64);
 
 /// CPU time of each foreign process at the last sample.
 #[derive(Debug, Default)]
-pub(super) struct ForeignTracker {
+pub(crate) struct ForeignTracker {
     /// CPU times by process; `None` before the first sample.
     last: Option<HashMap<ProcessKey, LastSeen>>,
 }
@@ -35,7 +35,7 @@ impl ForeignTracker {
     ///
     /// All CPU time of a new process counts. When a process ends, the kernel adds its CPU time to
     /// that of its parent. The part of this time that was already counted is subtracted.
-    pub(super) fn busiest(&mut self, table: &ProcessTable, known: &[i32]) -> Vec<ForeignProcess> {
+    pub(crate) fn busiest(&mut self, table: &ProcessTable, known: &[i32]) -> Vec<ForeignProcess> {
         let known: HashSet<i32> = known.iter().copied().collect();
         let foreign: Vec<&Process> = table
             .all()

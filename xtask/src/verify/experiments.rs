@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -20,6 +21,23 @@ pub(super) struct OriginCosts {
     pub(super) other: u64,
 }
 
+/// Load of the experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExperimentLoad {
+    pub(super) connections: u32,
+    /// False to handle each response as it arrives.
+    pub(super) coalesces: bool,
+}
+
+impl Default for ExperimentLoad {
+    fn default() -> Self {
+        ExperimentLoad {
+            connections: 10,
+            coalesces: true,
+        }
+    }
+}
+
 /// Conclusion of an experiment about the rate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Conclusion {
@@ -33,6 +51,11 @@ pub(super) struct Conclusion {
 }
 
 impl Conclusion {
+    /// Ratio of the other variant's rate to the baseline's.
+    pub(super) fn estimate(&self) -> Option<f64> {
+        self.ratio.map(|[ratio, ..]| ratio)
+    }
+
     /// Formats the conclusion as a line of the check's table.
     pub(super) fn figure(&self, seed: u64) -> CheckFigure {
         CheckFigure::shown(format!("experiment {seed}"), self.found())
@@ -58,7 +81,7 @@ impl Conclusion {
 
 /// Runs the experiments in sequence, each with its number as the seed.
 pub(super) fn run(prony: &Prony, prices: OriginCosts) -> Result<Vec<Conclusion>, String> {
-    let folder = ExperimentFolder::new(prony, prices)?;
+    let folder = ExperimentFolder::new(prony, prices, ExperimentLoad::default())?;
     let mut concluded = Vec::new();
     for seed in 1..=EXPERIMENTS {
         let said = folder.compare(prony, &seed.to_string(), seed, &[])?;
@@ -72,9 +95,13 @@ pub(super) fn run(prony: &Prony, prices: OriginCosts) -> Result<Vec<Conclusion>,
 pub(super) struct ExperimentFolder(TemporaryFolder);
 
 impl ExperimentFolder {
-    pub(super) fn new(prony: &Prony, prices: OriginCosts) -> Result<ExperimentFolder, String> {
+    pub(super) fn new(
+        prony: &Prony,
+        prices: OriginCosts,
+        load: ExperimentLoad,
+    ) -> Result<ExperimentFolder, String> {
         let folder = TemporaryFolder::new()?;
-        let plan = plan_text(prony.path(), prices);
+        let plan = plan_text(prony.path(), prices, load);
         fs::write(folder.path.join("plan.toml"), plan).map_err(|e| e.to_string())?;
         Ok(ExperimentFolder(folder))
     }
@@ -103,8 +130,13 @@ impl ExperimentFolder {
 }
 
 /// The plan, in which the variants differ only in the cost of a request.
-fn plan_text(prony: &Path, prices: OriginCosts) -> String {
+fn plan_text(prony: &Path, prices: OriginCosts, load: ExperimentLoad) -> String {
     let OriginCosts { base, other } = prices;
+    let ExperimentLoad {
+        connections,
+        coalesces,
+    } = load;
+    let no_coalescing = !coalesces;
     let program = Value::from(prony.to_string_lossy());
     format!(
         r#"name     = "known-prices"
@@ -126,7 +158,8 @@ cores   = "0"
 [load]
 target      = "origin"
 model       = "closed"
-connections = 10
+connections = {connections}
+no_coalescing = {no_coalescing}
 cores       = "1"
 "#
     )
@@ -178,7 +211,10 @@ struct TemporaryFolder {
 
 impl TemporaryFolder {
     fn new() -> Result<TemporaryFolder, String> {
-        let path = std::env::temp_dir().join(format!("prony-verify-{}", std::process::id()));
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("prony-verify-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(TemporaryFolder { path })
     }
@@ -202,9 +238,15 @@ mod tests {
                 base: 5_000,
                 other: 5_600,
             },
+            ExperimentLoad {
+                connections: 64,
+                coalesces: false,
+            },
         );
         let plan: toml::Table = text.parse().unwrap();
         let levels = plan["factors"]["price"].as_array().unwrap();
+        assert_eq!(plan["load"]["connections"].as_integer(), Some(64));
+        assert_eq!(plan["load"]["no_coalescing"].as_bool(), Some(true));
         assert_eq!(levels[0]["rounds"].as_integer(), Some(5_000));
         assert_eq!(levels[1]["rounds"].as_integer(), Some(5_600));
         let command = plan["service"]["origin"]["command"].as_array().unwrap();

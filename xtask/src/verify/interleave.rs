@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use super::experiments::ExperimentFolder;
+use super::experiments::{ExperimentFolder, ExperimentLoad};
 use super::figures::CheckFigure;
 use super::power;
 use super::program::Prony;
@@ -27,7 +27,7 @@ const BURST_S: (f64, f64) = (0.5, 10.0);
 /// Runs pairs of experiments, one in each mode, and compares the widths of their intervals.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let prices = power::calibrate(prony, COST_INCREASE)?;
-    let folder = ExperimentFolder::new(prony, prices)?;
+    let folder = ExperimentFolder::new(prony, prices, ExperimentLoad::default())?;
     let _neighbor = Neighbor::start();
     let mut figures = Vec::new();
     let mut narrower = 0;

@@ -6,6 +6,7 @@
 
 mod aa;
 mod capacity;
+mod coalescing;
 mod experiments;
 mod figures;
 mod interleave;
@@ -59,6 +60,11 @@ const CHECKS: &[Check] = &[
         name: "interleave",
         shows: "interleaved blocks give intervals a third as wide next to a bursty neighbor",
         run: interleave::run,
+    },
+    Check {
+        name: "coalescing",
+        shows: "coalesced waits change neither the times of a steady server nor a comparison",
+        run: coalescing::run,
     },
     Check {
         name: "capacity",

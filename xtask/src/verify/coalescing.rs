@@ -107,7 +107,7 @@ fn ratios(prony: &Prony, name: &str, costs: OriginCosts) -> Result<CheckFigure, 
         };
         let folder = ExperimentFolder::new(prony, costs, load)?;
         let run = if coalesces { "on" } else { "off" };
-        let concluded = folder.compare(prony, run, 1, &["--blocks", "15", "--duration", "4s"])?;
+        let concluded = folder.compare(prony, run, 1, &["--blocks", "15", "--duration", "2s"])?;
         println!("{name}, coalescing {run}: {}", concluded.found());
         concluded
             .estimate()

@@ -141,9 +141,8 @@ shared_rules!(contract_over_link! {});
 contract!(poll, PollSockets::new(8).unwrap());
 #[cfg(target_os = "linux")]
 contract!(uring, crate::socket::UringSockets::new(8).unwrap());
-// The tests of io_uring, repeated with the kind of buffers that Linux had before 6.12.
 #[cfg(target_os = "linux")]
 contract!(
-    uring_whole_buffers,
-    crate::socket::UringSockets::with_buffers(8, crate::socket::uring::BufferUse::Whole).unwrap()
+    uring_before_6_12,
+    crate::socket::UringSockets::as_before_6_12(8).unwrap()
 );

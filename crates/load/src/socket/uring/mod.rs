@@ -31,7 +31,7 @@ use super::{
     system,
 };
 #[cfg(test)]
-pub(super) use buffers::BufferUse;
+use buffers::BufferUse;
 use buffers::ReceiveBuffers;
 use connection::{Handle, SEND_BYTES_MAX, UringConnection, UringStage};
 use operation::{Kind, error_of, index_of, is_of, is_transient, kind_of, quiet, user_data};
@@ -99,15 +99,12 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Creates a backend whose buffers are consumed in the given unit, even if the kernel supports
-    /// a better one.
+    /// Creates a backend that works as on Linux before 6.12: it consumes whole buffers, and has no
+    /// minimum wait time.
     #[cfg(test)]
-    pub(in crate::socket) fn with_buffers(
-        capacity: usize,
-        usage: BufferUse,
-    ) -> io::Result<UringSockets<'run>> {
-        let ring = Ring::new(capacity)?;
-        let buffers = ReceiveBuffers::used(ring.registry(), usage)?;
+    pub(in crate::socket) fn as_before_6_12(capacity: usize) -> io::Result<UringSockets<'run>> {
+        let ring = Ring::without_min_wait(capacity)?;
+        let buffers = ReceiveBuffers::used(ring.registry(), BufferUse::Whole)?;
         Ok(UringSockets::over(ring, buffers, capacity))
     }
 

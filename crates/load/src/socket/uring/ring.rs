@@ -77,6 +77,16 @@ impl Ring {
         })
     }
 
+    /// Creates a ring that doesn't use a minimum wait time, even if the kernel has it.
+    #[cfg(test)]
+    pub(super) fn without_min_wait(connections: usize) -> io::Result<Ring> {
+        let ring = Ring::new(connections)?;
+        Ok(Ring {
+            gathers: false,
+            ..ring
+        })
+    }
+
     /// Returns the io_uring instance, for registering resources with it.
     pub(super) fn registry(&self) -> &IoUring {
         &self.io

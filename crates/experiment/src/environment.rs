@@ -18,6 +18,10 @@ pub struct Environment {
     /// Programs of each running service, by service. The program of the service's first process
     /// comes first.
     pub services: BTreeMap<String, Vec<Program>>,
+    /// Files that the command of each service names, and the state of its working directory in
+    /// Git, by service. Empty if an older version of prony ran the services.
+    #[serde(default)]
+    pub sources: BTreeMap<String, ServiceSources>,
     /// Kernel settings of named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PlaceFacts>,
@@ -83,6 +87,50 @@ pub struct Program {
     pub version: Option<String>,
     /// Shared libraries that the process has loaded into memory.
     pub libraries: Vec<PathBuf>,
+}
+
+/// Files of a service that its processes don't reveal, as they were while the service ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ServiceSources {
+    /// Regular files that the command names, except programs, by the path in the command.
+    pub files: BTreeMap<String, SourceFile>,
+    /// State of the Git repository that contains the working directory; `None` if there is none, or
+    /// if `git` can't read it.
+    pub git: Option<GitState>,
+}
+
+/// A file that a command names.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// SHA-256 of the contents, in hexadecimal; `None` if the file is too large or can't be read.
+    pub sha256: Option<String>,
+    /// Time of the last change, in seconds since 1970, if the contents have no hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_s: Option<i64>,
+}
+
+/// State of a Git repository.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GitState {
+    /// Hash of the current commit.
+    pub commit: String,
+    /// Changes since the commit; `None` if `git` could not list them in time.
+    pub changes: Option<GitChanges>,
+}
+
+/// Changes in a repository since its current commit.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GitChanges {
+    /// Number of tracked files that were changed, added or deleted.
+    pub changed_files: u64,
+    /// SHA-256 over the names and contents of these files; `None` without changes, or if a file is
+    /// too large.
+    pub sha256: Option<String>,
+    /// Number of files and folders that Git neither tracks nor ignores, except folders of prony's
+    /// results. Their contents are not recorded.
+    pub untracked: u64,
 }
 
 /// Arguments that make well-known programs print their version and build options. Other programs

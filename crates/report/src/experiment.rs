@@ -1,5 +1,7 @@
 //! A stored experiment as input of reports.
 
+use std::collections::BTreeMap;
+
 use prony_record::Record;
 use prony_stats::{Levels, Values, VerdictDocument};
 
@@ -10,6 +12,9 @@ pub struct Experiment {
     pub verdict: VerdictDocument,
     /// Content of `plan.toml` as run; empty if the file is missing.
     pub plan: String,
+    /// Hash of each file that the plan names, by its path in the experiment's folder; `None` if an
+    /// older version stored the experiment.
+    pub plan_files: Option<BTreeMap<String, String>>,
     /// Content of `environment.json`; null if the file is missing.
     pub environment: serde_json::Value,
     /// All trials with a record, ordered by block and variant.
@@ -92,6 +97,7 @@ impl Experiment {
         Experiment {
             verdict,
             plan: String::new(),
+            plan_files: None,
             environment: serde_json::Value::Null,
             trials: Vec::new(),
         }

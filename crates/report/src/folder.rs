@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use prony_record::{Record, parse_stored, read_stored, redact};
 use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
+use serde::Deserialize;
 
 use crate::{Experiment, Trial, TrialSearch, TrialSlice};
 
@@ -48,6 +49,19 @@ impl fmt::Display for FolderError {
 
 impl std::error::Error for FolderError {}
 
+/// The part of `state.json` that reports use.
+#[derive(Deserialize)]
+struct StoredState {
+    #[serde(default)]
+    plan: Option<StoredPlan>,
+}
+
+#[derive(Deserialize)]
+struct StoredPlan {
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
 /// Reads an experiment's folder: `verdict.json` and, if they exist, `plan.toml`, `environment.json`
 /// and `trials/<block>-<variant>/record.json`. Trials without a record were interrupted, and are
 /// omitted. A trial is identified by its `trial.json`, or by the folder's name.
@@ -72,11 +86,16 @@ pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
         Some(json) => parse(&environment_path, &json)?,
         None => serde_json::Value::Null,
     };
+    let state_path = dir.join("state.json");
+    // A report doesn't depend on this file, so an unreadable one only lacks facts.
+    let state = text(&state_path).ok().flatten();
+    let state = state.and_then(|json| parse::<StoredState>(&state_path, &json).ok());
     let mut trials = trials(&dir.join("trials"), &verdict)?;
     trials.sort_by_key(|trial| (trial.block, trial.variant));
     Ok(Experiment {
         verdict,
         plan: redact::hide(&text(&dir.join("plan.toml"))?.unwrap_or_default()),
+        plan_files: state.and_then(|state| Some(state.plan?.files)),
         environment,
         trials,
     })

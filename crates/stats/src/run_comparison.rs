@@ -24,6 +24,9 @@ pub struct RunsDocument {
     pub margin: f64,
     /// Differences between the two runs, apart from their results.
     pub differences: Vec<Difference>,
+    /// Facts that are not stored, so that they may differ.
+    #[serde(default)]
+    pub unrecorded: Vec<Unrecorded>,
     /// Comparisons of the variants that both runs have, on the family's metrics, with verdicts.
     pub comparisons: Vec<RunComparison>,
     /// Comparisons on metrics outside the family, without verdicts.
@@ -69,6 +72,40 @@ pub struct Difference {
     pub old: Option<String>,
     /// Value in the new run; `None` if the run lacks the property.
     pub new: Option<String>,
+}
+
+/// Facts about one or both runs that are not stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum Unrecorded {
+    /// Files that the commands of services name, and Git states: an older version stored
+    /// the runs.
+    Sources {
+        /// Labels of the runs.
+        runs: Vec<String>,
+    },
+    /// Contents of the files that the plan names: an older version stored the runs.
+    PlanFiles {
+        /// Labels of the runs.
+        runs: Vec<String>,
+    },
+    /// Files that the commands of these services don't name. The Git state of the working directory
+    /// is not known.
+    UnnamedFiles {
+        /// Names of the services.
+        services: Vec<String>,
+    },
+    /// Files that the commands of these services don't name and that are not committed.
+    UntrackedFiles {
+        /// Names of the services.
+        services: Vec<String>,
+    },
+    /// Contents of shared libraries, and of packages outside of the working directories.
+    Libraries,
+    /// Contents of lists, bodies and data files of loads.
+    LoadFiles,
+    /// Programs of servers that prony did not start.
+    OtherServers,
 }
 
 /// Category of a difference between two runs.
@@ -183,6 +220,8 @@ pub struct RunPairInfo {
     pub new: RunInfo,
     /// Differences between the two runs, apart from their results.
     pub differences: Vec<Difference>,
+    /// Facts that are not stored.
+    pub unrecorded: Vec<Unrecorded>,
     /// Findings of both runs.
     pub findings: Vec<RunFinding>,
 }

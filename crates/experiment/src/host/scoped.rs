@@ -225,18 +225,21 @@ impl Host for ScopedHost<'_> {
 
     fn environment(&mut self) -> Environment {
         let all = self.host.environment();
-        let own = |names: BTreeMap<String, _>| {
-            let own = names.into_iter().filter_map(|(name, it)| {
-                let (service, variant) = ScopedName::parse(&name)?;
-                (variant == self.variant).then(|| (service.to_owned(), it))
-            });
-            own.collect()
-        };
         Environment {
-            services: own(all.services),
+            services: own_services(all.services, self.variant),
+            sources: own_services(all.sources, self.variant),
             ..all
         }
     }
+}
+
+/// Selects what belongs to the services of one variant, under their names in the plan.
+fn own_services<T>(names: BTreeMap<String, T>, own: usize) -> BTreeMap<String, T> {
+    let own = names.into_iter().filter_map(|(name, it)| {
+        let (service, variant) = ScopedName::parse(&name)?;
+        (variant == own).then(|| (service.to_owned(), it))
+    });
+    own.collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use super::folder_error::ExperimentFolderError;
 use super::lock::{self, FolderLock};
 use super::plan_changes::{self, AcceptedChange, PlanCopy};
 use super::trial_result::TrialResult;
-use crate::environment::{ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program};
+use crate::environment::{
+    ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program, ServiceSources,
+};
 use crate::plan::Plan;
 
 /// Folder with the files of a built-in study. It may exist before the experiment begins.
@@ -48,6 +50,9 @@ struct StoredEnvironment {
     machine: MachineFacts,
     /// Programs of the services, by variant and then by service.
     services: BTreeMap<String, BTreeMap<String, Vec<Program>>>,
+    /// Files that commands name, and Git states, by variant and then by service.
+    #[serde(default)]
+    sources: BTreeMap<String, BTreeMap<String, ServiceSources>>,
     /// Kernel settings of named places, by variant and then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
@@ -70,6 +75,7 @@ impl Default for StoredEnvironment {
             schema: environment_schema(),
             machine: MachineFacts::default(),
             services: BTreeMap::new(),
+            sources: BTreeMap::new(),
             places: BTreeMap::new(),
             hosts: BTreeMap::new(),
             hosted: BTreeMap::new(),
@@ -365,6 +371,9 @@ impl ExperimentFolder {
         self.environment
             .services
             .insert(id.to_owned(), environment.services);
+        self.environment
+            .sources
+            .insert(id.to_owned(), environment.sources);
         if !environment.places.is_empty() {
             let places = environment.places;
             self.environment.places.insert(id.to_owned(), places);

@@ -82,7 +82,8 @@ fn script(arguments: &[String]) -> Option<PathBuf> {
     (metadata.is_file() && metadata.permissions().mode() & 0o111 != 0).then_some(path)
 }
 
-fn sha256(path: &Path) -> Option<String> {
+/// Returns the SHA-256 of a file, in hexadecimal.
+pub(crate) fn sha256(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];

@@ -15,6 +15,7 @@ pub mod port;
 pub(crate) mod proc_files;
 pub mod process;
 pub mod program;
+pub(crate) mod sources;
 
 use std::collections::BTreeMap;
 

@@ -157,6 +157,8 @@ fn equal_servers_get_a_verdict_document_and_a_folder() {
         read("environment.json").contains("--with-http_ssl_module"),
         "nginx -V"
     );
+    let environment: serde_json::Value = serde_json::from_str(&read("environment.json")).unwrap();
+    assert!(environment["sources"]["plain"]["web"]["files"].is_object());
     assert!(read("trials/1-plain/web/nginx.conf").contains("listen 127.0.0.1:"));
     assert!(read("trials/3-other/telemetry.csv").lines().count() > 3);
     let record = prony_record::Record::from_json(&read("trials/2-other/record.json")).unwrap();

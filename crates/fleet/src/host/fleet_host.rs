@@ -400,13 +400,16 @@ impl Host for FleetHost {
     fn environment(&mut self) -> Environment {
         let mut all = self.here.environment();
         for (session, reply) in self.reservations.call_all(&HostCall::Environment) {
-            if let Ok(HostReply::Environment { environment }) = reply {
+            if let Ok(HostReply::Environment { mut environment }) = reply {
                 let name = session.agent().to_string();
                 for (service, programs) in environment.services {
                     if !self.is_on(&service, &session) {
                         continue;
                     }
                     all.hosted.insert(service.clone(), name.clone());
+                    if let Some(sources) = environment.sources.remove(&service) {
+                        all.sources.insert(service.clone(), sources);
+                    }
                     all.services.insert(service, programs);
                 }
                 all.hosts.insert(name, environment.machine);

@@ -6,7 +6,7 @@ use crate::markdown;
 use crate::stored::StoredContent;
 use crate::table::{Table, markdown as escaped, plain};
 use crate::tables;
-use crate::wording::captions;
+use crate::wording::runs as wording;
 
 /// Returns the summary: a headline, a table of all verdicts and conditions, and the whole report
 /// collapsed below.
@@ -27,8 +27,11 @@ pub fn summary(judged: &RunVerdicts<'_>) -> String {
     if let Some(runs) = judged.runs {
         let differences = match tables::runs::differences(runs) {
             Some(table) => table.to_markdown(),
-            None => format!("{}\n", escaped(captions::NOTHING_DIFFERS)),
+            None => format!("{}\n", escaped(&wording::nothing_differs(runs))),
         };
+        let unrecorded = wording::unrecorded(runs);
+        let unrecorded = unrecorded.map(|text| format!("\n{}\n", escaped(&text)));
+        let differences = differences + &unrecorded.unwrap_or_default();
         out += &folded("What else differs between the two runs", &differences);
         out += &folded(
             "Both runs in full",

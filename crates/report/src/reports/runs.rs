@@ -43,9 +43,11 @@ impl Document {
             .push(Section::new("The two runs").with(Everyone, Block::Table(tables::sides(runs))));
         let differences = match tables::differences(runs) {
             Some(table) => Block::Table(table),
-            None => Block::Paragraph(captions::NOTHING_DIFFERS.to_owned()),
+            None => Block::Paragraph(wording::nothing_differs(runs)),
         };
-        document.push(Section::new("What else differs").with(Everyone, differences));
+        let unrecorded = wording::unrecorded(runs).map(Block::Paragraph);
+        let section = Section::new("What else differs").with(Everyone, differences);
+        document.push(section.with(Everyone, unrecorded));
         document.push(findings(runs));
         let caveat = Block::Note(captions::UNPAIRED_RUNS.to_owned());
         let section = Section::new("How to read this comparison").untitled_on_terminal();

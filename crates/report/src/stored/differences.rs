@@ -1,17 +1,15 @@
 //! Differences between two runs, apart from their results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_record::Record;
 use prony_stats::runs::{Difference, DifferencePart};
 use serde_json::Value;
 
+use super::sources::{self, Facts};
 use super::{Stored, StoredContent};
 use crate::environment::flattened;
 use crate::number;
-
-/// Stored properties by name.
-type Facts = BTreeMap<String, String>;
 
 /// Returns the stored facts that differ between the runs: the machine, the services' programs, the
 /// load and the plan. A fact that only one run has also counts as a difference.
@@ -48,6 +46,21 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
             let by_variant = |environment: &Value| variants_facts(&environment[key], part);
             by_variants(&mut found, part, &by_variant(old_env), &by_variant(new_env));
         }
+        let (old_sources, new_sources) = sources::of_both(old, new);
+        by_variants(
+            &mut found,
+            DifferencePart::Services,
+            &old_sources,
+            &new_sources,
+        );
+    }
+    if let (StoredContent::Loads(old), StoredContent::Loads(new)) = (&old.content, &new.content) {
+        add(
+            &mut found,
+            DifferencePart::Machine,
+            &machines(old),
+            &machines(new),
+        );
     }
     let loads = |stored: &Stored, pick: fn(&Record) -> Value| loads_facts(stored, pick);
     let asked = |record: &Record| serde_json::to_value(&record.load).unwrap_or_default();
@@ -68,6 +81,10 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         (&old.content, &new.content)
     {
         plans(&mut found, &old.plan, &new.plan);
+        if old.plan_files.is_some() && new.plan_files.is_some() {
+            let (old, new) = (sources::plan_files(old), sources::plan_files(new));
+            add(&mut found, DifferencePart::Plan, &old, &new);
+        }
     }
     without_repetition(found)
 }
@@ -87,6 +104,14 @@ fn without_repetition(found: Vec<Difference>) -> Vec<Difference> {
             })
     };
     found.into_iter().filter(|one| !is_repeated(one)).collect()
+}
+
+/// The machines that generated the loads.
+fn machines(records: &[Record]) -> Facts {
+    let machines = records.iter().filter_map(|it| it.machine.as_deref());
+    let machines: BTreeSet<&str> = machines.collect();
+    let machines: Vec<&str> = machines.into_iter().collect();
+    [("machine".to_owned(), machines.join("\n"))].into()
 }
 
 fn facts(value: &Value) -> Facts {

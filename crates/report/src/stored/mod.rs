@@ -5,6 +5,7 @@
 
 mod differences;
 mod read;
+mod sources;
 
 use prony_record::{Record, Severity};
 use prony_stats::runs::{
@@ -129,6 +130,7 @@ pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunPairInfo {
         old: old.0.about(old.1),
         new: new.0.about(new.1),
         differences: differences(old.0, new.0),
+        unrecorded: sources::unrecorded(old, new),
         findings,
     }
 }

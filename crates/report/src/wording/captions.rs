@@ -64,9 +64,6 @@ pub(crate) const AGENTS: &str = "Each agent's share of the load. CPU is the load
 pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so their results are not \
     paired. The intervals don't cover changes between the runs that are not listed here, such as \
     the time of day or other load on the machine.";
-pub(crate) const NOTHING_DIFFERS: &str = "No other stored fact differs: machine, versions of programs, plan and load \
-    are the same. Not stored, so unknown: the contents of executables and scripts, and what other \
-    servers run.";
 pub(crate) const NO_COMMON_VARIANT: &str =
     "The two runs have no variant in common: nothing can be compared.";
 pub(crate) const FOREST_RUNS: &str = "The band shows the margin: changes within it count as no \

@@ -19,7 +19,7 @@ use crate::trials::Values;
 
 pub use crate::run_comparison::{
     Difference, DifferencePart, RUNS_SCHEMA, RelativeChange, RunComparison, RunFinding, RunInfo,
-    RunPairInfo, RunsDocument,
+    RunPairInfo, RunsDocument, Unrecorded,
 };
 pub(crate) use welch::MeanDifference;
 
@@ -189,6 +189,7 @@ pub fn compare(about: RunPairInfo, old: &Run, new: &Run, margin: Option<f64>) ->
         old: about.old,
         new: about.new,
         differences: about.differences,
+        unrecorded: about.unrecorded,
         findings: about.findings,
     }
 }

@@ -21,6 +21,7 @@ fn about() -> RunPairInfo {
         old: one("A"),
         new: one("B"),
         differences: Vec::new(),
+        unrecorded: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -23,6 +23,7 @@ use crate::run_state::{self, CreatedResource, RunState};
 use crate::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use crate::sweep;
 use crate::system::process::ProcessTable;
+use crate::system::sources::{self, ServiceCommand};
 use crate::system::{self, SampledService, Sampler};
 use crate::telemetry::{TelemetrySample, WatchSpec};
 use crate::topology::Topology;
@@ -346,6 +347,9 @@ impl Host for LocalHost {
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
         service.follow = spec.follow.clone();
+        service.command.clone_from(&spec.command);
+        service.cwd.clone_from(&spec.cwd);
+        service.path = spec.env.get("PATH").cloned();
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
         // Counters include the thread that opens them and all processes that this thread starts.
         // Use a new thread, which starts nothing else.
@@ -482,6 +486,19 @@ impl Host for LocalHost {
     fn environment(&mut self) -> Environment {
         let mut environment = system::environment(&self.process_ids());
         environment.machine.hardware_counters = self.monitors.counters();
+        for (name, service) in self.services.iter().filter(|(_, it)| it.running.is_some()) {
+            let programs = environment.services.get(name).into_iter().flatten();
+            let programs = programs.filter(|program| program.sha256.is_some());
+            let programs: Vec<&Path> = programs.map(|it| it.path.as_path()).collect();
+            let command = ServiceCommand {
+                words: &service.command,
+                cwd: &service.cwd,
+                files_dir: &service.allocated.files_dir,
+                path: service.path.as_deref(),
+            };
+            let sources = sources::of(&command, &programs);
+            environment.sources.insert(name.clone(), sources);
+        }
         if let Some(network) = &self.network {
             environment.places.clone_from(network.facts());
         }

@@ -22,6 +22,11 @@ pub(super) struct LocalService {
     /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
     pub(super) follow: Follow,
+    /// Program and arguments.
+    pub(super) command: Vec<String>,
+    pub(super) cwd: PathBuf,
+    /// Value of `PATH` that the plan sets.
+    pub(super) path: Option<String>,
     /// Hardware counters of the service's processes; `None` unless the plan requests counters by
     /// process.
     pub(super) counters: Option<CounterGroup>,
@@ -43,6 +48,9 @@ impl LocalService {
             running: None,
             cores: Vec::new(),
             follow: Follow::default(),
+            command: Vec::new(),
+            cwd: PathBuf::new(),
+            path: None,
             counters: None,
             log: None,
             recorded: HashSet::new(),

@@ -52,6 +52,7 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
         hosted: BTreeMap::new(),
         machine: machine(),
         services: services.collect(),
+        sources: BTreeMap::new(),
         places: BTreeMap::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Check: experiments with two identical servers hardly ever find a difference.
 
-use super::experiments::{self, EXPERIMENTS, OriginCosts};
+use super::experiments::{self, CostUnit, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;
 use super::power::BASE_ROUNDS;
 use super::program::Prony;
@@ -15,6 +15,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
         OriginCosts {
             base: BASE_ROUNDS,
             other: BASE_ROUNDS,
+            unit: CostUnit::Rounds,
         },
     )?;
     let right = |verdict: &str| matches!(verdict, "equivalent" | "undecided");

@@ -12,13 +12,34 @@ use super::program::Prony;
 /// Number of experiments per check.
 pub(super) const EXPERIMENTS: u64 = 10;
 
-/// CPU cost of two origins, in rounds of busy work per request.
+/// Cost of a request at two origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OriginCosts {
-    /// Rounds of the baseline origin.
+    /// Cost at the baseline origin.
     pub(super) base: u64,
-    /// Rounds of the origin that is compared with the baseline.
+    /// Cost at the origin that is compared with the baseline.
     pub(super) other: u64,
+    pub(super) unit: CostUnit,
+}
+
+/// Unit of a cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CostUnit {
+    /// Rounds of busy work.
+    Rounds,
+    /// Microseconds of service time, one request at a time. The rate then hardly depends on the
+    /// machine.
+    Microseconds,
+}
+
+impl CostUnit {
+    /// Returns the origin's option, and the unit of its value.
+    fn option(self) -> (&'static str, &'static str) {
+        match self {
+            CostUnit::Rounds => ("--work", ""),
+            CostUnit::Microseconds => ("--service-time", "us"),
+        }
+    }
 }
 
 /// Load of the experiments.
@@ -131,7 +152,8 @@ impl ExperimentFolder {
 
 /// The plan, in which the variants differ only in the cost of a request.
 fn plan_text(prony: &Path, prices: OriginCosts, load: ExperimentLoad) -> String {
-    let OriginCosts { base, other } = prices;
+    let OriginCosts { base, other, unit } = prices;
+    let (option, unit) = unit.option();
     let ExperimentLoad {
         connections,
         coalesces,
@@ -149,10 +171,10 @@ warmup   = "500ms"
 duration = "2s"
 
 [factors]
-price = [{{ name = "base", rounds = {base} }}, {{ name = "other", rounds = {other} }}]
+price = [{{ name = "base", cost = {base} }}, {{ name = "other", cost = {other} }}]
 
 [service.origin]
-command = [{program}, "origin", "--listen", "{{{{ origin.address }}}}", "--work", "{{{{ price.rounds }}}}"]
+command = [{program}, "origin", "--listen", "{{{{ origin.address }}}}", "{option}", "{{{{ price.cost }}}}{unit}"]
 cores   = "0"
 
 [load]
@@ -237,6 +259,7 @@ mod tests {
             OriginCosts {
                 base: 5_000,
                 other: 5_600,
+                unit: CostUnit::Rounds,
             },
             ExperimentLoad {
                 connections: 64,
@@ -247,11 +270,11 @@ mod tests {
         let levels = plan["factors"]["price"].as_array().unwrap();
         assert_eq!(plan["load"]["connections"].as_integer(), Some(64));
         assert_eq!(plan["load"]["no_coalescing"].as_bool(), Some(true));
-        assert_eq!(levels[0]["rounds"].as_integer(), Some(5_000));
-        assert_eq!(levels[1]["rounds"].as_integer(), Some(5_600));
+        assert_eq!(levels[0]["cost"].as_integer(), Some(5_000));
+        assert_eq!(levels[1]["cost"].as_integer(), Some(5_600));
         let command = plan["service"]["origin"]["command"].as_array().unwrap();
         assert_eq!(command[0].as_str(), Some("/opt/a \"b\"/prony"));
-        assert_eq!(command.last().unwrap().as_str(), Some("{{ price.rounds }}"));
+        assert_eq!(command.last().unwrap().as_str(), Some("{{ price.cost }}"));
     }
 
     #[test]

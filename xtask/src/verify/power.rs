@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::experiments::{self, EXPERIMENTS, OriginCosts};
+use super::experiments::{self, CostUnit, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;
 use super::program::Prony;
 
@@ -63,6 +63,7 @@ pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<OriginCosts, Str
     Ok(OriginCosts {
         base: BASE_ROUNDS,
         other,
+        unit: CostUnit::Rounds,
     })
 }
 

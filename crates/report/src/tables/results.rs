@@ -180,8 +180,7 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
     tables.collect()
 }
 
-/// The outcomes of each variant's requests, over all its trials; `None` without trials. There is
-/// always a column for timeouts, because readers expect it.
+/// The outcomes of each variant's requests, over all its trials; `None` without trials.
 pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let variants = &experiment.verdict.variants;
     let counts: Vec<Vec<u64>> = (0..variants.len())
@@ -198,7 +197,7 @@ pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let mut table = Table::of(rows).left("requests", |(variant, _)| variant.name.as_str());
     for (place, outcome) in Outcome::ALL.iter().enumerate() {
         let is_shown = match outcome {
-            Outcome::Ok | Outcome::Timeout => true,
+            Outcome::Ok => true,
             // Every closed loop has requests in flight at its end.
             Outcome::Unfinished | Outcome::Unstarted => false,
             _ => counts.iter().any(|counts| counts[place] > 0),
@@ -222,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_have_a_column_even_if_there_are_none() {
+    fn only_outcomes_that_occurred_have_columns() {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
         let read = |name| crate::folder::read(format!("{fixtures}/{name}").as_ref()).unwrap();
         let mut experiment = read("errors");
         let table = outcomes_table(&experiment).unwrap();
         let headings: Vec<&str> = table.columns.iter().map(|(h, _)| h.as_str()).collect();
-        assert_eq!(headings, ["requests", "ok", "unexpected_status", "timeout"]);
-        assert_eq!(table.rows[0][2..], ["0", "0"]);
+        assert_eq!(headings, ["requests", "ok", "unexpected_status"]);
+        assert_eq!(table.rows[0][2..], ["0"]);
         for trial in &mut experiment.trials {
             trial.record.outcomes = [(Outcome::Ok, 10), (Outcome::Timeout, 1_000)].into();
         }

@@ -38,11 +38,11 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
             point.map_or("–".to_owned(), |point| value(metric, point.level()))
         });
     }
-    table
-        .right("efficiency", efficiency)
-        .right("slope", slope)
-        .right("R²", r_squared)
-        .build()
+    table = table.right("efficiency", efficiency).right("slope", slope);
+    if lines.iter().any(|line| line.straightness.is_some()) {
+        table = table.right("R²", r_squared);
+    }
+    table.build()
 }
 
 fn efficiency(line: &Scaling) -> String {

@@ -190,7 +190,7 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     }
     // The request's name consists of its method and its URL without a default port.
     let request = spec.request_name(0);
-    let url = request.split_once(' ').map_or(request, |(_, url)| url);
+    let url = request.split_once(' ').map_or(&*request, |(_, url)| url);
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let slash = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(slash);

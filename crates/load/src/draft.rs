@@ -4,13 +4,16 @@
 use crate::credentials::{self, Credentials};
 use crate::error::{SettingsError, SpecError};
 use crate::input_file::{self, DATA_BYTES_MAX};
+use crate::long_list::{LongList, SERIALIZED_LINES_MAX};
 use crate::reference;
 use crate::settings::{self, BodyPiece, LoadSettings};
 use crate::status_set::StatusSet;
-use crate::template::{self, DataTable, Marks, TextPiece, ValuePlace};
+use crate::template::{self, DataTable, Marks, TextPiece, Value, ValuePlace};
 use crate::url::{self, Url};
-use crate::url_list;
+use crate::url_list::{ListedBody, ListedRequest, UrlList};
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// A request before it is serialized, with marks in place of its placeholders.
 pub(crate) struct RequestDraft {
@@ -25,8 +28,6 @@ pub(crate) struct RequestDraft {
     pub(crate) marks: Option<Marks>,
     /// True if the body has marks.
     pub(crate) body_varies: bool,
-    /// Weight of the request in a list.
-    pub(crate) weight: Option<f64>,
     /// Statuses that count as success for this request. They replace the statuses in the settings.
     pub(crate) expect_status: Option<StatusSet>,
 }
@@ -47,7 +48,6 @@ impl RequestDraft {
             message_prefix: String::new(),
             marks: None,
             body_varies: false,
-            weight: None,
             expect_status: None,
         }
     }
@@ -73,8 +73,15 @@ pub enum Braces {
 }
 
 /// The requests that settings describe.
+#[derive(Default)]
 pub(crate) struct DraftList {
+    /// The requests or, if there is a long list, the forms of its lines.
     pub(crate) drafts: Vec<RequestDraft>,
+    pub(crate) long_list: Option<LongList>,
+    /// Weights of the requests, if any request has one. A request without a weight has weight 1.
+    pub(crate) weights: Option<Vec<f64>>,
+    /// Prefix of messages about the first request with a weight.
+    pub(crate) weight_prefix: String,
     /// Number of rows in the data file; 1 if there is none.
     pub(crate) rows: usize,
 }
@@ -111,40 +118,209 @@ pub(crate) fn drafts(
             headers: merged(&headers, form_header.into_iter().collect()),
             body: &body,
             message_prefix: String::new(),
+            varying: VaryingParts::default(),
         };
-        let drafts = vec![drafter.draft(source)?];
-        return Ok(DraftList { drafts, rows });
-    };
-    let base = url.map(base_url).transpose()?.map(|(base, _)| base);
-    let lines = url_list::read(file)?;
-    let drafts = lines.into_iter().map(|line| {
-        // A line with a method is complete, so the body given by flags doesn't apply to it.
-        let own = line.body.map(|bytes| BodyPiece {
-            bytes,
-            is_from_file: line.is_body_from_file,
+        return Ok(DraftList {
+            drafts: vec![drafter.draft(source)?],
+            rows,
+            ..DraftList::default()
         });
+    };
+    let list = UrlList::read(file)?;
+    let reader = ListReader {
+        drafter,
+        list: &list,
+        base: url.map(base_url).transpose()?.map(|(base, _)| base),
+        method: settings.method(),
+        headers,
+        body,
+        form_header,
+    };
+    let read = match list.len() > SERIALIZED_LINES_MAX {
+        true => reader.long()?,
+        false => reader.short()?,
+    };
+    Ok(DraftList { rows, ..read })
+}
+
+/// Creates drafts from the lines of a list.
+struct ListReader<'a> {
+    drafter: Drafter<'a>,
+    list: &'a UrlList,
+    base: Option<Url>,
+    /// Method given by flags.
+    method: &'a str,
+    headers: Vec<HeaderPair>,
+    /// Body given by flags, and the header that it needs.
+    body: Vec<BodyPiece>,
+    form_header: Option<HeaderPair>,
+}
+
+impl ListReader<'_> {
+    /// Creates one draft for each line.
+    fn short(&self) -> Result<DraftList, SettingsError> {
+        let mut read = DraftList::default();
+        for (index, line) in self.list.requests().enumerate() {
+            let line = line?;
+            self.add_weight(&mut read, &line, index);
+            read.drafts
+                .push(self.draft(&line, VaryingParts::default())?);
+        }
+        Ok(read)
+    }
+
+    /// Creates the forms of a long list.
+    fn long(&self) -> Result<DraftList, SettingsError> {
+        let mut read = DraftList::default();
+        let mut lines = LongList::default();
+        let mut forms = FormIndex::default();
+        for (index, line) in self.list.requests().enumerate() {
+            let line = line?;
+            self.add_weight(&mut read, &line, index);
+            let new = read.drafts.len() as u32;
+            if self.drafter.has_placeholders(&line) {
+                read.drafts
+                    .push(self.draft(&line, VaryingParts::default())?);
+                lines.push(new, "", "");
+                continue;
+            }
+            let origin_bytes = url::origin_bytes(&line.url);
+            let body = match &line.body {
+                ListedBody::Text(text) if !self.sets_framing(&line) => &**text,
+                _ => "",
+            };
+            let varying = VaryingParts {
+                path: true,
+                body: !body.is_empty(),
+            };
+            let form = forms
+                .find(&line, origin_bytes, varying.body, new)
+                .or_else(|new| {
+                    read.drafts.push(self.draft(&line, varying)?);
+                    Ok::<_, SettingsError>(new)
+                })?;
+            let path = &line.url[origin_bytes..];
+            match url::is_plain_path(path) {
+                true => lines.push(form, path, body),
+                false => lines.push(form, &self.url(&line)?.path, body),
+            }
+        }
+        read.long_list = Some(lines);
+        Ok(read)
+    }
+
+    fn add_weight(&self, read: &mut DraftList, line: &ListedRequest<'_>, index: usize) {
+        if line.weight.is_some() && read.weights.is_none() {
+            read.weights = Some(vec![1.0; index]);
+            read.weight_prefix = self.list.prefix(line.number);
+        }
+        if let Some(weights) = &mut read.weights {
+            weights.push(line.weight.unwrap_or(1.0));
+        }
+    }
+
+    /// Returns true if headers determine the length of a line's body.
+    fn sets_framing(&self, line: &ListedRequest<'_>) -> bool {
+        let headers = self.headers.iter().chain(&line.headers);
+        check_framing(headers).is_err()
+    }
+
+    /// Parses the URL of a line.
+    fn url(&self, line: &ListedRequest<'_>) -> Result<Url, SettingsError> {
+        let url = Url::parse(&line.url, self.base.as_ref()).map_err(|error| {
+            SettingsError::about("urls").text(self.list.prefix(line.number) + &error)
+        })?;
+        Ok(self.drafter.normalized(url))
+    }
+
+    fn draft(
+        &self,
+        line: &ListedRequest<'_>,
+        varying: VaryingParts,
+    ) -> Result<RequestDraft, SettingsError> {
+        let own = match &line.body {
+            ListedBody::None => None,
+            ListedBody::Text(text) => Some(BodyPiece {
+                bytes: text.as_bytes().to_vec(),
+                is_from_file: false,
+            }),
+            ListedBody::File(name) => Some(BodyPiece {
+                bytes: self.list.read_body(name, line.number)?,
+                is_from_file: true,
+            }),
+        };
+        // A line with a method is complete, so the body given by flags doesn't apply to it.
         let (body, body_header) = match (&own, &line.method) {
-            (None, None) => (body.as_slice(), form_header.clone()),
+            (None, None) => (self.body.as_slice(), self.form_header.clone()),
             (own, _) => (own.as_slice(), None),
         };
-        let own_headers = merged(&Vec::from_iter(body_header), line.headers);
+        let own_headers = merged(&Vec::from_iter(body_header), line.headers.clone());
         let source = DraftSource {
             url: &line.url,
-            base: base.as_ref(),
-            method: line.method.as_deref().unwrap_or(settings.method()),
-            headers: merged(&headers, own_headers),
+            base: self.base.as_ref(),
+            method: line.method.as_deref().unwrap_or(self.method),
+            headers: merged(&self.headers, own_headers),
             body,
-            message_prefix: format!("{}:{}: ", file.display(), line.number),
+            message_prefix: self.list.prefix(line.number),
+            varying,
         };
-        let draft = drafter.draft(source)?;
+        let draft = self.drafter.draft(source)?;
         Ok(RequestDraft {
-            weight: line.weight,
-            expect_status: line.expect_status,
+            expect_status: line.expect_status.clone(),
             ..draft
         })
-    });
-    let drafts = drafts.collect::<Result<_, SettingsError>>()?;
-    Ok(DraftList { drafts, rows })
+    }
+}
+
+/// Finds the forms of lines while a long list is read.
+#[derive(Default)]
+struct FormIndex<'a> {
+    forms: HashMap<FormKey<'a>, u32>,
+}
+
+/// Everything that the lines of one form have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct FormKey<'a> {
+    /// Beginning of the URL, up to the path.
+    origin: Cow<'a, str>,
+    method: Option<Cow<'a, str>>,
+    headers: Vec<(String, String)>,
+    /// The body, except for a text that differs from line to line.
+    body: ListedBody<'a>,
+    /// True if the lines have such a text.
+    body_varies: bool,
+    expect_status: Option<StatusSet>,
+}
+
+impl<'a> FormIndex<'a> {
+    /// Returns the index of a line's form, or `Err` with the index of the form to create: `next`.
+    fn find(
+        &mut self,
+        line: &ListedRequest<'a>,
+        origin_bytes: usize,
+        body_varies: bool,
+        next: u32,
+    ) -> Result<u32, u32> {
+        let origin = match &line.url {
+            Cow::Borrowed(url) => Cow::Borrowed(&url[..origin_bytes]),
+            Cow::Owned(url) => Cow::Owned(url[..origin_bytes].to_owned()),
+        };
+        let key = FormKey {
+            origin,
+            method: line.method.clone(),
+            headers: line.headers.clone(),
+            body: match body_varies {
+                true => ListedBody::None,
+                false => line.body.clone(),
+            },
+            body_varies,
+            expect_status: line.expect_status.clone(),
+        };
+        match self.forms.entry(key) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(new) => Err(*new.insert(next)),
+        }
+    }
 }
 
 /// Parses the load's own URL, which may contain credentials. Placeholders can only be in its path
@@ -239,6 +415,15 @@ struct DraftSource<'a> {
     headers: Vec<(String, String)>,
     body: &'a [BodyPiece],
     message_prefix: String,
+    varying: VaryingParts,
+}
+
+/// The parts of a request that differ between the lines of a long list with the same form. A form
+/// contains marks in place of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct VaryingParts {
+    path: bool,
+    body: bool,
 }
 
 /// Creates a [`RequestDraft`] from each [`DraftSource`].
@@ -257,7 +442,7 @@ impl Drafter<'_> {
         let in_headers = source.headers.iter().any(|(_, value)| has_braces(value));
         let has_template = self.braces == Braces::Placeholders
             && (has_braces(source.url) || in_headers || in_body);
-        if !has_template {
+        if !has_template && !source.varying.path {
             let url = Url::parse(source.url, source.base)
                 .map_err(|error| source.within("urls", SettingsError::from(error)))?;
             let url = self.normalized(url);
@@ -290,7 +475,15 @@ impl Drafter<'_> {
             headers.push((name.clone(), marked));
         }
         let (mut body, mut body_varies) = (Vec::new(), false);
-        for piece in source.body {
+        if source.varying.body {
+            body.extend_from_slice(marks.mark_listed(Value::ListedBody).as_bytes());
+            body_varies = true;
+        }
+        let pieces = match source.varying.body {
+            true => &[],
+            false => source.body,
+        };
+        for piece in pieces {
             let Some(text) = self.template(piece) else {
                 body.extend_from_slice(&piece.bytes);
                 continue;
@@ -301,7 +494,7 @@ impl Drafter<'_> {
             body.extend_from_slice(marked.as_bytes());
         }
         if body_varies {
-            check_framing(&headers).map_err(|error| source.within("header", error))?;
+            check_framing(headers.iter()).map_err(|error| source.within("header", error))?;
         }
         Ok(RequestDraft {
             url,
@@ -311,7 +504,6 @@ impl Drafter<'_> {
             message_prefix: source.message_prefix,
             marks: (!marks.is_empty()).then_some(marks),
             body_varies,
-            weight: None,
             expect_status: None,
         })
     }
@@ -337,6 +529,15 @@ impl Drafter<'_> {
         }
     }
 
+    /// Returns true if a line has placeholders of its own.
+    fn has_placeholders(&self, line: &ListedRequest<'_>) -> bool {
+        let in_body = || match &line.body {
+            ListedBody::Text(text) => has_braces(text),
+            ListedBody::None | ListedBody::File(_) => false,
+        };
+        self.braces == Braces::Placeholders && (has_braces(&line.url) || in_body())
+    }
+
     fn marked(
         &self,
         text: &str,
@@ -352,6 +553,11 @@ impl Drafter<'_> {
         source: &DraftSource<'_>,
         marks: &mut Marks,
     ) -> Result<Url, SettingsError> {
+        if source.varying.path {
+            let url = Url::parse(source.url, source.base)?;
+            let path = format!("/{}", marks.mark_listed(Value::ListedPath));
+            return Ok(Url { path, ..url });
+        }
         let pieces = template::parse(source.url).map_err(|error| SettingsError::from(error.0))?;
         let before = match pieces.first() {
             Some(TextPiece::Literal(text)) => text.as_str(),
@@ -402,12 +608,14 @@ fn has_braces(text: &str) -> bool {
 }
 
 /// Checks that no header sets the length of the body if that length varies.
-fn check_framing(headers: &[(String, String)]) -> Result<(), SettingsError> {
+fn check_framing<'h>(
+    mut headers: impl Iterator<Item = &'h HeaderPair>,
+) -> Result<(), SettingsError> {
     let sets_framing = |name: &str| {
         name.eq_ignore_ascii_case("content-length")
             || name.eq_ignore_ascii_case("transfer-encoding")
     };
-    match headers.iter().find(|(name, _)| sets_framing(name)) {
+    match headers.find(|(name, _)| sets_framing(name)) {
         Some((name, _)) => Err(SettingsError::from(format!(
             "the header {name} can't be set for a body with placeholders (remove the header; prony \
              sends the correct Content-Length)"

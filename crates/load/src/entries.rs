@@ -5,14 +5,19 @@
 //! identifiers in the path become `{id}`. If that still gives too many, only the first entries in
 //! the list have separate results.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 
 use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntries};
+
+use crate::long_list::LongList;
 
 /// Maximum length of an entry's name, in characters.
 const NAME_CHARS_MAX: usize = 200;
 /// Minimum number of hexadecimal digits for a word to count as an identifier.
 const HEX_ID_DIGITS_MIN: usize = 16;
+/// Index of the entry of requests without separate results.
+const OTHER: u32 = u32::MAX;
 /// Text that replaces a number or an identifier in a path.
 const ID: &str = "{id}";
 
@@ -26,31 +31,35 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Groups requests, each given by its method and URL.
-    pub(crate) fn of<'a>(requests: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Entries {
-        let by_url = Groups::of(requests.clone().map(|(method, url)| {
-            let url = url.to_owned();
-            (method, url)
-        }));
-        match by_url.names.len() {
-            0 | 1 => Entries::default(),
-            2..=ENTRIES_MAX => by_url.entries(EntryGrouping::Url),
-            _ => {
-                let patterns = requests.map(|(method, url)| (method, path_pattern(url)));
-                let by_path = Groups::of(patterns);
-                match by_path.names.len() {
-                    1 => Entries::default(),
-                    _ => by_path.entries(EntryGrouping::Path),
-                }
-            }
+    /// Groups requests. `forms` are the methods and URLs of all requests or, if there is a long
+    /// list, of its forms.
+    pub(crate) fn of(forms: &[(&str, &str)], list: Option<&LongList>) -> Entries {
+        let count = list.map_or(forms.len(), LongList::len);
+        let requests = (0..count as u32).map(|index| {
+            let form = list.map_or(index, |list| list.form_of(index));
+            let (method, url) = forms[form as usize];
+            let (origin, path) = url.split_at(origin_of(url).len());
+            (
+                method,
+                origin,
+                list.and_then(|list| list.path_of(index)).unwrap_or(path),
+            )
+        });
+        let by_url = Groups::of(requests.clone(), ENTRIES_MAX, |url, name| *name += url);
+        if let Some(by_url) = by_url {
+            return by_url.entries(EntryGrouping::Url);
         }
+        let by_path = Groups::of(requests, usize::MAX, push_path_pattern);
+        by_path.map_or_else(Entries::default, |groups| {
+            groups.entries(EntryGrouping::Path)
+        })
     }
 
     /// Index of a request's entry. A request that is not in the list belongs to the last entry.
     #[inline]
     pub(crate) fn of_request(&self, request: u32) -> u32 {
         let entry = self.of_requests.get(request as usize);
-        entry.copied().unwrap_or(u32::MAX)
+        entry.copied().unwrap_or(OTHER)
     }
 
     /// Number of entries for which a recorder keeps separate results; 0 if there is only one entry.
@@ -60,44 +69,82 @@ impl Entries {
 }
 
 /// Distinct requests, in order of their first appearance in the list.
-struct Groups<'a> {
+#[derive(Default)]
+struct Groups {
     of_requests: Vec<u32>,
-    /// Method, URL (or URL pattern) and number of lines of each group.
-    names: Vec<(&'a str, String, u64)>,
+    /// Name, length of the name's part before the path, and number of lines of each of the first
+    /// groups.
+    named: Vec<(String, usize, u64)>,
+    /// Hashes of the other groups' names, which may be as many as there are lines.
+    others: HashSet<u64>,
+    /// Number of lines of the other groups.
+    other_lines: u64,
+    /// True if all URLs have the same scheme, host and port.
+    have_one_origin: bool,
 }
 
-impl<'a> Groups<'a> {
-    fn of(requests: impl Iterator<Item = (&'a str, String)>) -> Groups<'a> {
-        let mut numbers: HashMap<(&str, String), u32> = HashMap::new();
-        let mut groups = Groups {
-            of_requests: Vec::new(),
-            names: Vec::new(),
-        };
-        for (method, url) in requests {
-            let new = groups.names.len() as u32;
-            let number = *numbers.entry((method, url)).or_insert_with_key(|key| {
-                groups.names.push((method, key.1.clone(), 0));
-                new
-            });
-            groups.names[number as usize].2 += 1;
+impl Groups {
+    /// Groups requests, each given by its method, its origin, and its path and query. `push_path`
+    /// appends the text for a path to a name. Returns `None` if there are more than `max` groups.
+    fn of<'a>(
+        requests: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
+        max: usize,
+        push_path: impl Fn(&str, &mut String),
+    ) -> Option<Groups> {
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut groups = Groups::default();
+        let (mut name, mut origins) = (String::new(), None);
+        groups.have_one_origin = true;
+        for (method, origin, path) in requests {
+            groups.have_one_origin &= *origins.get_or_insert(origin) == origin;
+            name.clear();
+            name.extend([method, " ", origin]);
+            let path_at = name.len();
+            push_path(path, &mut name);
+            let known = numbers.get(&name).copied();
+            let number = match known {
+                Some(number) => number,
+                None if groups.named.len() == max => return None,
+                None if groups.named.len() == ENTRIES_MAX => {
+                    groups.others.insert(numbers.hasher().hash_one(&name));
+                    groups.other_lines += 1;
+                    OTHER
+                }
+                None => {
+                    let new = groups.named.len() as u32;
+                    numbers.insert(name.clone(), new);
+                    groups.named.push((name.clone(), path_at - origin.len(), 0));
+                    new
+                }
+            };
+            if let Some((.., lines)) = groups.named.get_mut(number as usize) {
+                *lines += 1;
+            }
             groups.of_requests.push(number);
         }
-        groups
+        Some(groups)
     }
 
-    fn entries(mut self, grouping: EntryGrouping) -> Entries {
-        let rest = self.names.split_off(self.names.len().min(ENTRIES_MAX));
-        let other = (!rest.is_empty()).then(|| OtherEntries {
-            entries: rest.len() as u64,
-            lines: rest.iter().map(|(.., lines)| lines).sum(),
+    fn entries(self, grouping: EntryGrouping) -> Entries {
+        if self.named.len() <= 1 {
+            return Entries::default();
+        }
+        let other = (!self.others.is_empty()).then_some(OtherEntries {
+            entries: self.others.len() as u64,
+            lines: self.other_lines,
         });
-        let mut urls = self.names.iter().chain(&rest).map(|(_, url, _)| url);
-        let first = urls.next().map_or("", |url| origin_of(url));
-        let have_one_origin = urls.all(|url| origin_of(url) == first);
-        let omitted = if have_one_origin { first.len() } else { 0 };
-        let each = self.names.iter().map(|(method, url, lines)| EntryInfo {
-            name: shortened(&format!("{method} {}", &url[omitted..])),
-            lines: *lines,
+        let each = self.named.iter().map(|(name, origin_at, lines)| {
+            let name = match self.have_one_origin {
+                true => {
+                    let (method, url) = name.split_at(*origin_at);
+                    method.to_owned() + &url[origin_of(url).len()..]
+                }
+                false => name.clone(),
+            };
+            EntryInfo {
+                name: shortened(&name),
+                lines: *lines,
+            }
         });
         Entries {
             list: Some(Box::new(EntryList {
@@ -111,27 +158,26 @@ impl<'a> Groups<'a> {
 }
 
 /// Returns the part of a URL that contains its scheme, host and port.
-fn origin_of(url: &str) -> &str {
+pub(crate) fn origin_of(url: &str) -> &str {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     let path = url[host..].find('/').map_or(url.len(), |path| host + path);
     &url[..path]
 }
 
-/// Returns a URL without its query, and with `{id}` in place of numbers and identifiers in its
-/// path.
-fn path_pattern(url: &str) -> String {
-    let (origin, rest) = url.split_at(origin_of(url).len());
-    let path = rest.split('?').next().unwrap_or_default();
-    let segments = path.split('/').map(|segment| {
+/// Appends a path without its query, and with `{id}` in place of numbers and identifiers.
+fn push_path_pattern(path: &str, pattern: &mut String) {
+    let path = path.split('?').next().unwrap_or_default();
+    for (position, segment) in path.split('/').enumerate() {
+        if position > 0 {
+            pattern.push('/');
+        }
         // The extension of a file name is kept: `{id}.html`.
         let (stem, extension) = segment.split_at(segment.find('.').unwrap_or(segment.len()));
         match is_id(stem) {
-            true => format!("{ID}{extension}"),
-            false => segment.to_owned(),
+            true => pattern.extend([ID, extension]),
+            false => pattern.push_str(segment),
         }
-    });
-    let segments: Vec<String> = segments.collect();
-    origin.to_owned() + &segments.join("/")
+    }
 }
 
 /// Returns true for a number, a UUID, or a long hexadecimal number.
@@ -140,8 +186,8 @@ fn is_id(word: &str) -> bool {
     let is_hex = |word: &str| word.bytes().all(|c| c.is_ascii_hexdigit());
     let is_long_hex =
         word.len() >= HEX_ID_DIGITS_MIN && is_hex(word) && word.bytes().any(|c| c.is_ascii_digit());
-    let lengths: Vec<usize> = word.split('-').map(str::len).collect();
-    let is_uuid = lengths == [8, 4, 4, 4, 12] && word.split('-').all(is_hex);
+    let lengths = word.split('-').map(str::len);
+    let is_uuid = lengths.eq([8, 4, 4, 4, 12]) && word.split('-').all(is_hex);
     is_number || is_long_hex || is_uuid
 }
 
@@ -157,7 +203,8 @@ mod tests {
     use super::*;
 
     fn entries(urls: &[(&str, String)]) -> Entries {
-        Entries::of(urls.iter().map(|(method, url)| (*method, url.as_str())))
+        let forms = urls.iter().map(|(method, url)| (*method, url.as_str()));
+        Entries::of(&Vec::from_iter(forms), None)
     }
 
     fn gets(paths: impl IntoIterator<Item = String>) -> Vec<(&'static str, String)> {
@@ -241,12 +288,19 @@ mod tests {
         };
         assert_eq!((list.each.len(), list.other), (ENTRIES_MAX, Some(other)));
         assert_eq!(entries.results(), ENTRIES_MAX + 1);
-        assert_eq!(entries.of_request(149), 149, "beyond the last result");
+        assert_eq!(
+            (entries.of_request(99), entries.of_request(149)),
+            (99, OTHER)
+        );
     }
 
     #[test]
     fn numbers_and_identifiers_are_recognized_in_paths() {
-        let pattern = |path: &str| path_pattern(&format!("http://h{path}"));
+        let pattern = |path: &str| {
+            let mut pattern = String::new();
+            push_path_pattern(path, &mut pattern);
+            pattern
+        };
         for (path, expected) in [
             ("/a/12/b", "/a/{id}/b"),
             ("/12.html?q=1", "/{id}.html"),
@@ -259,7 +313,7 @@ mod tests {
             ("", ""),
             ("/", "/"),
         ] {
-            assert_eq!(pattern(path), format!("http://h{expected}"), "{path}");
+            assert_eq!(pattern(path), expected);
         }
     }
 

@@ -4,8 +4,9 @@ use prony_record::{EntryList, LoadInfo, ThinkTimeInfo, redact};
 
 use crate::credentials;
 use crate::draft::{Braces, drafts};
-use crate::entries::Entries;
+use crate::entries::{self, Entries};
 use crate::error::SpecError;
+use crate::long_list::LongList;
 use crate::settings::LoadSettings;
 
 /// Facts about the URLs of a load.
@@ -26,15 +27,22 @@ pub(crate) struct UrlFacts<'a> {
 ///
 /// Fails if a URL or the list of URLs can't be read.
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
-    let drafts = drafts(url, settings, Braces::Placeholders)?.drafts;
+    let list = drafts(url, settings, Braces::Placeholders)?;
+    let (drafts, long_list) = (&list.drafts, list.long_list.as_ref());
     let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
-    let first = texts.first().cloned().unwrap_or_default();
     let methods = drafts.iter().map(|it| it.method.as_str());
-    let entries = Entries::of(methods.zip(texts.iter().map(String::as_str)));
+    let forms = Vec::from_iter(methods.zip(texts.iter().map(String::as_str)));
+    let entries = Entries::of(&forms, long_list);
+    let first = long_list.and_then(|list| list.path_of(0));
+    let form = texts.first().map(String::as_str).unwrap_or_default();
+    let first = match first {
+        Some(path) => entries::origin_of(form).to_owned() + path,
+        None => form.to_owned(),
+    };
     let urls = UrlFacts {
         entries: entries.list,
         url: url.unwrap_or(&first),
-        requests: drafts.len(),
+        requests: long_list.map_or(drafts.len(), LongList::len),
         uses_tls: drafts.iter().any(|it| it.url.tls),
     };
     Ok(describe(settings, &urls))

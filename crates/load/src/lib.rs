@@ -36,6 +36,7 @@ mod http_proxy;
 mod info;
 pub mod input_file;
 mod location;
+mod long_list;
 mod lookup;
 mod meter;
 mod open_files;

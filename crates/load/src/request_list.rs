@@ -6,8 +6,10 @@ use rustls::pki_types::ServerName;
 
 use crate::credentials::Credentials;
 use crate::draft::{DraftList, RequestDraft, base_url, drafts};
+use crate::entries::Entries;
 use crate::error::{SettingsError, SpecError};
 use crate::http_proxy::ResolvedProxy;
+use crate::long_list::LongList;
 use crate::protocols::Http;
 use crate::request::{Request, encode};
 use crate::request_template::{RequestTemplate, RequestTemplates};
@@ -27,12 +29,15 @@ const COOKIE: &str = "Cookie";
 
 /// The serialized requests of a load.
 pub(crate) struct Requests {
+    /// The requests or, if there is a long list, the forms of its lines.
     pub(crate) requests: Vec<Request>,
+    pub(crate) long_list: Option<LongList>,
     /// Templates of the requests that differ each time they are sent, if there are any.
     pub(crate) templates: Option<RequestTemplates>,
     /// Weights of the requests, if any request of the list has one.
     pub(crate) weights: Option<Vec<f64>>,
-    /// Statuses that count as success, for requests that have their own; empty if none has.
+    /// Statuses that count as success, for requests (or forms) that have their own; empty if none
+    /// has.
     pub(crate) expected_statuses: Vec<Option<StatusSet>>,
     pub(crate) targets: Vec<Target>,
     /// Index of each target, by address.
@@ -41,6 +46,14 @@ pub(crate) struct Requests {
     pub(crate) base: Url,
     /// The HTTP proxy, if there is one.
     pub(crate) proxy: Option<ResolvedProxy>,
+}
+
+impl Requests {
+    /// Groups the requests into entries.
+    pub(crate) fn entries(&self) -> Entries {
+        let forms = self.requests.iter().map(|it| (it.method(), it.url()));
+        Entries::of(&Vec::from_iter(forms), self.long_list.as_ref())
+    }
 }
 
 /// Serializes all requests of a load and determines their targets.
@@ -63,16 +76,17 @@ pub(crate) fn requests(
     };
     let proxy = ResolvedProxy::new(settings, &resolver)?;
     let proxy = proxy.as_ref();
-    let DraftList { drafts, rows } = drafts(url, settings, scope.braces)?;
+    let mut list = drafts(url, settings, scope.braces)?;
     let authorization = Authorization::new(url, settings)?;
-    let weights = weights(&drafts, settings)?;
+    check_weights(&list, settings)?;
+    let rows = list.rows;
     let mut indices = TargetIndices::new();
     let mut base = None;
     let mut targets: Vec<Target> = Vec::new();
     let mut requests = Vec::new();
     let mut templates = Vec::new();
     let mut expected_statuses = Vec::new();
-    for mut draft in drafts {
+    for mut draft in std::mem::take(&mut list.drafts) {
         let address = (draft.url.host.clone(), draft.url.port, draft.url.tls);
         let target = match indices.get(&address) {
             Some(&index) => index,
@@ -97,7 +111,7 @@ pub(crate) fn requests(
         check_early_data(&draft, settings)?;
         let mut request = encode(&draft, target, settings, proxy)?;
         let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
-        if let Some(template) = &template {
+        if let (Some(template), None) = (&template, &list.long_list) {
             let seed = settings.seed.unwrap_or(0);
             template.first(requests.len(), rows, seed, &mut request);
         }
@@ -115,7 +129,8 @@ pub(crate) fn requests(
         Some(base) => Ok(Requests {
             requests,
             templates: RequestTemplates::new(templates, rows),
-            weights,
+            weights: list.weights,
+            long_list: list.long_list,
             expected_statuses,
             targets,
             indices,
@@ -160,29 +175,22 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
         .prefixed(draft.message_prefix.clone()))
 }
 
-/// Returns the weights of a list's requests, if any request has one. A request without a weight has
-/// weight 1.
-fn weights(
-    drafts: &[RequestDraft],
-    settings: &LoadSettings,
-) -> Result<Option<Vec<f64>>, SpecError> {
-    let Some(draft) = drafts.iter().find(|draft| draft.weight.is_some()) else {
-        return Ok(None);
-    };
-    if let Some(order) = settings.order
+/// Checks that the order of a list with weights regards them.
+fn check_weights(list: &DraftList, settings: &LoadSettings) -> Result<(), SpecError> {
+    if list.weights.is_some()
+        && let Some(order) = settings.order
         && order != RequestOrder::Weighted
     {
         let error = SettingsError::about("urls").text(format!(
             "{}a weight has no effect with ",
-            draft.message_prefix
+            list.weight_prefix
         ));
         let error = error
             .and_value("order", order)
             .text("; remove one of them, or use ");
         return Err(error.and_value("order", RequestOrder::Weighted).into());
     }
-    let weights = drafts.iter().map(|draft| draft.weight.unwrap_or(1.0));
-    Ok(Some(weights.collect()))
+    Ok(())
 }
 
 /// Basic authentication and the requests that it applies to.

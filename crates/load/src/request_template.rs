@@ -18,6 +18,7 @@ use crate::cookies::{CookieJar, CookieUrl};
 use crate::draft::RequestDraft;
 use crate::error::SpecError;
 use crate::http_proxy::ResolvedProxy;
+use crate::long_list::LineTexts;
 use crate::request::{Request, RequestParts, SerializedParts};
 use crate::settings::LoadSettings;
 use crate::template::{MarkedPiece, Marks, Value, ValueSource};
@@ -25,7 +26,7 @@ use crate::template::{MarkedPiece, Marks, Value, ValueSource};
 /// The requests of a list that differ each time they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTemplates {
-    /// Templates by index in the list.
+    /// Templates by index of the request or form.
     templates: Vec<Option<RequestTemplate>>,
     /// Number of rows in the data file; 1 if there is none.
     rows: usize,
@@ -42,10 +43,10 @@ impl RequestTemplates {
         has_any.then_some(RequestTemplates { templates, rows })
     }
 
-    /// The template of a list entry, if it has one.
+    /// The template of a request or form, if it has one.
     #[inline]
-    pub(crate) fn get(&self, entry: u32) -> Option<&RequestTemplate> {
-        self.templates.get(entry as usize)?.as_ref()
+    pub(crate) fn get(&self, form: u32) -> Option<&RequestTemplate> {
+        self.templates.get(form as usize)?.as_ref()
     }
 
     /// Number of rows in the data file; 1 if there is none.
@@ -277,10 +278,23 @@ impl RequestTemplate {
 
     /// Renders the request that a load sends first if it begins with this entry of the list.
     pub(crate) fn first(&self, entry: usize, rows: usize, seed: u64, request: &mut Request) {
+        self.first_at(entry, LineTexts::default(), rows, seed, request);
+    }
+
+    /// Like [`RequestTemplate::first`], for a line of a long list.
+    pub(crate) fn first_at(
+        &self,
+        entry: usize,
+        line: LineTexts<'_>,
+        rows: usize,
+        seed: u64,
+        request: &mut Request,
+    ) {
         let mut source = ValueSource {
             row: entry % rows,
             number: entry as u64,
             random: &mut ChaCha8Rng::seed_from_u64(seed),
+            line,
         };
         let mut buffers = RenderBuffers::default();
         self.draw(&mut source, &mut buffers);

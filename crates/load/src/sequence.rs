@@ -49,7 +49,7 @@ impl Draw {
 impl Sequence {
     /// Creates the position of a worker with this number of slots.
     pub(crate) fn new(spec: &LoadSpec, shard: Shard, slots: usize) -> Sequence {
-        let count = spec.requests.len() as u64;
+        let count = spec.distinct_requests() as u64;
         let (first, stride) = match (&spec.model, spec.span.requests) {
             (LoopModel::Open { .. }, _) => (shard.worker, shard.of),
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),

@@ -1,6 +1,7 @@
 //! A load that is ready to run: its settings resolved, its requests serialized, and its host names
 //! looked up.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,10 +11,11 @@ use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
 use crate::bypass::Bypass;
 use crate::cpu_quota::cpu_quota_finding;
-use crate::entries::Entries;
+use crate::entries::{self, Entries};
 use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
 use crate::info::{self, UrlFacts};
+use crate::long_list::{LineTexts, LongList};
 use crate::pacing::Arrivals;
 use crate::protocols::{Http, Protocols};
 use crate::request::Request;
@@ -83,9 +85,8 @@ pub(crate) struct TransportOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseRules {
     pub(crate) expect: Expectations,
-    /// Statuses that count as success, by entry of the list; empty if all entries have the same
-    /// statuses.
-    pub(crate) statuses_by_entry: Vec<StatusSet>,
+    /// Statuses that count as success, by request or form; empty if all have the same statuses.
+    pub(crate) statuses_by_form: Vec<StatusSet>,
     /// Time after which a request fails.
     pub(crate) timeout: Option<Nanos>,
     /// Maximum number of redirects that a request follows.
@@ -96,20 +97,20 @@ pub(crate) struct ResponseRules {
 }
 
 impl ResponseRules {
-    /// Creates the rules from the settings. `by_entry` contains the statuses of the entries that
-    /// have their own, and is empty if none has.
-    fn new(settings: &LoadSettings, by_entry: Vec<Option<StatusSet>>) -> ResponseRules {
+    /// Creates the rules from the settings. `by_form` contains the statuses of the requests or
+    /// forms that have their own, and is empty if none has.
+    fn new(settings: &LoadSettings, by_form: Vec<Option<StatusSet>>) -> ResponseRules {
         let expect = Expectations::new(settings);
-        let statuses = by_entry.into_iter();
-        let statuses_by_entry: Vec<StatusSet> = statuses
+        let statuses = by_form.into_iter();
+        let statuses_by_form: Vec<StatusSet> = statuses
             .map(|own| own.unwrap_or_else(|| settings.expect_status()))
             .collect();
         ResponseRules {
-            expect: match statuses_by_entry.is_empty() {
+            expect: match statuses_by_form.is_empty() {
                 true => expect,
                 false => expect.with_any_status(),
             },
-            statuses_by_entry,
+            statuses_by_form,
             timeout: Some(Nanos::from(settings.timeout())).filter(|t| t.0 > 0),
             follow: settings.follow.unwrap_or(0),
             fails_beyond_follow: false,
@@ -160,7 +161,9 @@ impl NamedScript {
 /// A load that is ready to run; see [`crate::run`].
 #[derive(Clone)]
 pub struct LoadSpec {
+    /// The requests or, if there is a long list, the forms of its lines.
     pub(crate) requests: Vec<Request>,
+    pub(crate) long_list: Option<Arc<LongList>>,
     /// Entries of the list that the requests belong to.
     pub(crate) entries: Entries,
     /// Templates of the requests that differ each time they are sent, if there are any.
@@ -242,12 +245,12 @@ impl LoadSettings {
         let (backend, fallback) =
             Backend::choose(io, threads, each).map_err(SpecError::Environment)?;
         let script = NamedScript::of(settings, listed.templates.is_some())?;
-        let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         // Over HTTP/2, the header Connection is not sent.
         let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
         let all_close = is_http1 && script.is_none() && listed.requests.iter().all(|it| it.closes);
         let mut spec = LoadSpec {
-            entries: Entries::of(methods_and_urls),
+            entries: listed.entries(),
+            long_list: listed.long_list.map(Arc::new),
             cumulative_weights: cumulative(listed.weights.as_deref().unwrap_or_default()),
             data_order: settings.data_order.unwrap_or(DataOrder::Sequence),
             requests: listed.requests,
@@ -307,11 +310,12 @@ impl LoadSpec {
             target.nodelay |= request.is_long();
         }
         self.requests = vec![request.clone()];
+        self.long_list = None;
         self.entries = Entries::default();
         self.info.entries = None;
         self.templates = None;
         self.has_cookies = false;
-        self.responses.statuses_by_entry.clear();
+        self.responses.statuses_by_form.clear();
     }
 
     /// Opens the load's connections before it begins, while the caller still waits for the start;
@@ -362,9 +366,58 @@ impl LoadSpec {
         &self.forecast
     }
 
-    /// Number of distinct requests in the load.
+    /// Number of requests in the load's list.
     pub fn distinct_requests(&self) -> usize {
-        self.requests.len()
+        let lines = self.long_list.as_ref().map(|list| list.len());
+        lines.unwrap_or(self.requests.len())
+    }
+
+    /// Index of a request's form in `requests`. A request that is not in the list has no form.
+    #[inline]
+    pub(crate) fn form_of(&self, index: u32) -> u32 {
+        match &self.long_list {
+            Some(list) => list.form_of(index),
+            None => index,
+        }
+    }
+
+    /// The texts that replace the marks in a request's form.
+    #[inline]
+    pub(crate) fn texts_of(&self, index: u32) -> LineTexts<'_> {
+        match &self.long_list {
+            Some(list) => list.texts_of(index),
+            None => LineTexts::default(),
+        }
+    }
+
+    /// Index of the target of a request in the list.
+    #[inline]
+    pub(crate) fn target_of(&self, index: u32) -> u32 {
+        self.requests[self.form_of(index) as usize].target
+    }
+
+    /// Returns a request of the list as the load sends it if it begins with this request; `None` if
+    /// there is no such request.
+    pub(crate) fn request(&self, index: usize) -> Option<Cow<'_, Request>> {
+        let Some(list) = &self.long_list else {
+            return self.requests.get(index).map(Cow::Borrowed);
+        };
+        if index >= list.len() {
+            return None;
+        }
+        let line = index as u32;
+        let form = list.form_of(line);
+        let listed = self.requests.get(form as usize)?;
+        let mut request = listed.clone();
+        if let Some(templates) = &self.templates
+            && let Some(template) = templates.get(form)
+        {
+            let (rows, seed) = (templates.rows(), self.seed);
+            template.first_at(index, list.texts_of(line), rows, seed, &mut request);
+        }
+        request.url = url_of_line(listed, list, line);
+        request.name = format!("{} {}", request.method, request.url);
+        Some(Cow::Owned(request))
     }
 
     /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
@@ -373,10 +426,10 @@ impl LoadSpec {
         if self.script.is_some() {
             return Vec::new();
         }
-        let safe =
-            |request: &Request| matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-        (0..self.requests.len())
-            .filter(|&index| safe(&self.requests[index]))
+        let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");
+        let safe = Vec::from_iter(self.requests.iter().map(is_safe));
+        (0..self.distinct_requests())
+            .filter(|&index| safe[self.form_of(index as u32) as usize])
             .collect()
     }
 
@@ -394,7 +447,8 @@ impl LoadSpec {
     }
 
     fn statuses_of(&self, index: usize) -> &StatusSet {
-        let own = self.responses.statuses_by_entry.get(index);
+        let form = self.form_of(index as u32) as usize;
+        let own = self.responses.statuses_by_form.get(form);
         own.unwrap_or(self.responses.expect.status())
     }
 
@@ -403,8 +457,15 @@ impl LoadSpec {
     /// # Panics
     ///
     /// `index` is out of range.
-    pub fn request_name(&self, index: usize) -> &str {
-        &self.requests[index].name
+    pub fn request_name(&self, index: usize) -> String {
+        let request = &self.requests[self.form_of(index as u32) as usize];
+        match &self.long_list {
+            Some(list) => {
+                let url = url_of_line(request, list, index as u32);
+                format!("{} {url}", request.method)
+            }
+            None => request.name.clone(),
+        }
     }
 
     /// Distinct addresses of the servers, with the transport protocol: true for UDP, false for TCP.
@@ -423,10 +484,14 @@ impl LoadSpec {
     }
 
     fn describe(&self, url: Option<&str>, settings: &LoadSettings) -> LoadInfo {
+        let first = match &self.long_list {
+            Some(list) => url_of_line(&self.requests[0], list, 0),
+            None => self.requests[0].url.clone(),
+        };
         let urls = UrlFacts {
             entries: self.entries.list.clone(),
-            url: url.unwrap_or(&self.requests[0].url),
-            requests: self.requests.len(),
+            url: url.unwrap_or(&first),
+            requests: self.distinct_requests(),
             uses_tls: self.tls.is_some(),
         };
         LoadInfo {
@@ -472,6 +537,14 @@ impl LoadSpec {
             true => 2 * connections,
             false => connections,
         }
+    }
+}
+
+/// Returns the URL of a line in a long list.
+fn url_of_line(form: &Request, list: &LongList, line: u32) -> String {
+    match list.path_of(line) {
+        Some(path) => entries::origin_of(&form.url).to_owned() + path,
+        None => form.url.clone(),
     }
 }
 

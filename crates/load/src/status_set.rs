@@ -6,7 +6,7 @@ use std::str::FromStr;
 use prony_record::quantity;
 
 /// A set of statuses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StatusSet(Vec<(u16, u16)>);
 
 impl StatusSet {

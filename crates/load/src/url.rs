@@ -140,6 +140,31 @@ fn zone(whole: &str) -> Option<&str> {
     Some(address.split_once('%')?.1)
 }
 
+/// Length of the part of a typed URL before its path: 0 if the URL is a path.
+pub(crate) fn origin_bytes(typed: &str) -> usize {
+    let host = match has_scheme(typed) {
+        true => typed.find("://").map_or(0, |scheme| scheme + "://".len()),
+        false => 0,
+    };
+    let path = typed[host..].find(['/', '?', '#']);
+    path.map_or(typed.len(), |path| host + path)
+}
+
+/// Returns true if [`Url::parse`] accepts `path` as it is, and it has no dot segments. Returns false
+/// for a few other paths that [`Url::parse`] accepts, too.
+pub(crate) fn is_plain_path(path: &str) -> bool {
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte);
+    path.starts_with('/')
+        && path.len() <= PLAIN_PATH_BYTES_MAX
+        && path.bytes().all(is_plain)
+        && !path.contains("/.")
+        && !path.contains("/%2")
+}
+
+/// Maximum length for which [`is_plain_path`] returns true.
+const PLAIN_PATH_BYTES_MAX: usize = 32_768;
+
 /// Returns true if `beginning`, the first part of a URL, extends into the path or query.
 pub(crate) fn has_path(beginning: &str) -> bool {
     let scheme = reference::scheme(beginning).filter(|_| has_scheme(beginning));

@@ -1,6 +1,7 @@
 //! Parser of a file with one request per line: `URL`, `URL POST body`, `URL POST <file`, or a JSON
 //! object; `#` begins a comment.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -15,17 +16,15 @@ use crate::template::skip_placeholder;
 /// A request that one line of the list describes. A line without a method gets the method given by
 /// flags. If the line has no body either, it also gets the body given by flags.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ListedRequest {
+pub(crate) struct ListedRequest<'a> {
     /// The URL, absolute or a path on the load's own target.
-    pub(crate) url: String,
+    pub(crate) url: Cow<'a, str>,
     /// The method, if the line has one.
-    pub(crate) method: Option<String>,
+    pub(crate) method: Option<Cow<'a, str>>,
     /// Headers on the line. They replace headers of the same name that are given by flags.
     pub(crate) headers: Vec<(String, String)>,
     /// The body, if the line has one.
-    pub(crate) body: Option<Vec<u8>>,
-    /// True if the body is a file's content.
-    pub(crate) is_body_from_file: bool,
+    pub(crate) body: ListedBody<'a>,
     /// Weight in the order `weighted`, relative to other requests.
     pub(crate) weight: Option<f64>,
     /// Statuses that count as success, in place of those given by flags.
@@ -34,21 +33,82 @@ pub(crate) struct ListedRequest {
     pub(crate) number: usize,
 }
 
-/// Reads the file at `path`.
-///
-/// # Errors
-///
-/// A file can't be read, is not UTF-8 or contains no request. The error names the file and line.
-pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
-    let text = read_text(path)?;
-    let lines = parse(&text, &path.display().to_string(), folder_of(path))?;
-    if lines.is_empty() {
-        return Err(of_file(
-            path,
-            "the file contains no URL; write one per line",
-        ));
+/// Body of a request, as written after the method.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum ListedBody<'a> {
+    None,
+    Text(Cow<'a, str>),
+    /// Name of the file that contains the body.
+    File(&'a str),
+}
+
+/// A list that has been read, but not parsed.
+pub(crate) struct UrlList {
+    text: String,
+    /// Path of the file, as shown in messages.
+    shown: String,
+    /// Folder of the list. File names in the list are relative to it.
+    folder: PathBuf,
+}
+
+impl UrlList {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be read, is not UTF-8 or contains no request.
+    pub(crate) fn read(path: &Path) -> Result<UrlList, SettingsError> {
+        let list = UrlList {
+            text: read_text(path)?,
+            shown: path.display().to_string(),
+            folder: folder_of(path).to_owned(),
+        };
+        match list.len() {
+            0 => Err(of_file(
+                path,
+                "the file contains no URL; write one per line",
+            )),
+            _ => Ok(list),
+        }
     }
-    Ok(lines)
+
+    /// Number of requests in the list.
+    pub(crate) fn len(&self) -> usize {
+        request_lines(&self.text).count()
+    }
+
+    /// Parses the requests one by one.
+    pub(crate) fn requests(
+        &self,
+    ) -> impl Iterator<Item = Result<ListedRequest<'_>, SettingsError>> {
+        requests(&self.text).map(|(number, line)| {
+            let request = match line {
+                Line::Plain(parts) => plain_request(parts, number),
+                Line::Json(text) => json_request(text, number),
+            };
+            request.map_err(|error| self.at_line(number, &error))
+        })
+    }
+
+    /// Reads the file with the body of the request on this line.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be read.
+    pub(crate) fn read_body(&self, name: &str, number: usize) -> Result<Vec<u8>, SettingsError> {
+        let file = self.folder.join(name);
+        input_file::read(&file, DATA_BYTES_MAX)
+            .map_err(|error| self.at_line(number, &format!("{}: {error}", file.display())))
+    }
+
+    /// Prefix of messages about a line.
+    pub(crate) fn prefix(&self, number: usize) -> String {
+        format!("{}:{number}: ", self.shown)
+    }
+
+    fn at_line(&self, number: usize, error: &str) -> SettingsError {
+        SettingsError::about("urls").text(self.prefix(number) + error)
+    }
 }
 
 /// Returns the paths of the files that contain the bodies of the requests. A relative path in the
@@ -56,7 +116,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
 ///
 /// # Errors
 ///
-/// Fails like [`read`] if the list itself can't be read.
+/// Fails like [`UrlList::read`] if the list itself can't be read.
 pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     let text = read_text(path)?;
     let named = requests(&text).filter_map(|(_, line)| match line {
@@ -115,18 +175,9 @@ struct LineParts<'a> {
     body: ListedBody<'a>,
 }
 
-/// Body of a request, as written after the method.
-enum ListedBody<'a> {
-    None,
-    Text(&'a str),
-    File(&'a str),
-}
-
 /// Returns every line that contains a request, with its line number.
 fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
-    let lines = text.lines().map(str::trim).zip(1..);
-    let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
-    lines.map(|(text, number)| {
+    request_lines(text).map(|(number, text)| {
         if text.starts_with('{') && !text.starts_with("{{") {
             return (number, Line::Json(text));
         }
@@ -137,10 +188,16 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
         let body = match (body, body.strip_prefix('<')) {
             (_, Some(file)) => ListedBody::File(file.trim()),
             ("", None) => ListedBody::None,
-            (text, None) => ListedBody::Text(text),
+            (text, None) => ListedBody::Text(Cow::Borrowed(text)),
         };
         (number, Line::Plain(LineParts { url, method, body }))
     })
+}
+
+/// Returns the text and number of every line that contains a request.
+fn request_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'))
 }
 
 /// Returns true if `text` contains no whitespace, except within `{{ … }}`.
@@ -160,25 +217,7 @@ fn split_word(text: &str) -> (&str, &str) {
     (&text[..at], text[at..].trim_start())
 }
 
-fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
-    let mut listed = Vec::new();
-    for (number, line) in requests(text) {
-        let request = match line {
-            Line::Plain(parts) => plain_request(&parts, number, folder),
-            Line::Json(text) => json_request(text, number),
-        };
-        let at_line =
-            |error| SettingsError::about("urls").text(format!("{shown}:{number}: {error}"));
-        listed.push(request.map_err(at_line)?);
-    }
-    Ok(listed)
-}
-
-fn plain_request(
-    parts: &LineParts<'_>,
-    number: usize,
-    folder: &Path,
-) -> Result<ListedRequest, String> {
+fn plain_request(parts: LineParts<'_>, number: usize) -> Result<ListedRequest<'_>, String> {
     if !parts.method.is_empty() && !is_method(parts.method) {
         let hint = match parts.method {
             // The common log format: address, identity, user, time in brackets.
@@ -187,21 +226,11 @@ fn plain_request(
         };
         return Err(format!("\"{}\" is not a method{hint}", parts.method));
     }
-    let body = match parts.body {
-        ListedBody::None => None,
-        ListedBody::Text(text) => Some(text.as_bytes().to_vec()),
-        ListedBody::File(name) => {
-            let file = folder.join(name);
-            let bytes = input_file::read(&file, DATA_BYTES_MAX);
-            Some(bytes.map_err(|error| format!("{}: {error}", file.display()))?)
-        }
-    };
     Ok(ListedRequest {
-        url: parts.url.to_owned(),
-        method: (!parts.method.is_empty()).then(|| parts.method.to_owned()),
+        url: Cow::Borrowed(parts.url),
+        method: (!parts.method.is_empty()).then_some(Cow::Borrowed(parts.method)),
         headers: Vec::new(),
-        body,
-        is_body_from_file: matches!(parts.body, ListedBody::File(_)),
+        body: parts.body,
         weight: None,
         expect_status: None,
         number,
@@ -260,7 +289,7 @@ impl<'de> Deserialize<'de> for JsonHeaders {
 /// Maximum weight of a request. The limit keeps sums of weights finite.
 const WEIGHT_MAX: f64 = 1e9;
 
-fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
+fn json_request(text: &str, number: usize) -> Result<ListedRequest<'static>, String> {
     let request: JsonRequest = serde_json::from_str(text).map_err(|error| json_error(&error))?;
     let is_weight = |weight: &f64| *weight > 0.0 && *weight <= WEIGHT_MAX;
     if let Some(weight) = request.weight.filter(|weight| !is_weight(weight)) {
@@ -270,11 +299,13 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
         ));
     }
     Ok(ListedRequest {
-        url: request.url,
-        method: request.method,
+        url: Cow::Owned(request.url),
+        method: request.method.map(Cow::Owned),
         headers: request.headers.map_or_else(Vec::new, |headers| headers.0),
-        body: request.body.map(String::into_bytes),
-        is_body_from_file: false,
+        body: match request.body {
+            Some(text) => ListedBody::Text(Cow::Owned(text)),
+            None => ListedBody::None,
+        },
         weight: request.weight,
         expect_status: request.expect_status,
         number,
@@ -302,15 +333,37 @@ fn json_error(error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
 
+    fn list(text: &str) -> UrlList {
+        UrlList {
+            text: text.to_owned(),
+            shown: "urls.txt".to_owned(),
+            folder: PathBuf::from("/nowhere"),
+        }
+    }
+
+    fn parsed(text: &UrlList) -> Vec<ListedRequest<'_>> {
+        text.requests().map(Result::unwrap).collect()
+    }
+
+    fn error(text: &str) -> String {
+        let list = list(text);
+        let error = list.requests().find_map(Result::err).unwrap();
+        error.to_string()
+    }
+
+    fn text(body: &str) -> ListedBody<'_> {
+        ListedBody::Text(body.into())
+    }
+
     #[test]
     fn every_form_of_a_line_is_parsed() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("body.bin"), b"\0\xff").unwrap();
-        let text = "# pages\n\n/a\nhttp://h/b  POST  name=x y\r\n/c PUT <body.bin\n/d DELETE\n";
-        let lines = parse(text, "urls.txt", folder.path()).unwrap();
+        let list =
+            list("# pages\n\n/a\nhttp://h/b  POST  name=x y\r\n/c PUT <body.bin\n/d DELETE\n");
+        let lines = parsed(&list);
+        assert_eq!(list.len(), lines.len());
         let short: Vec<_> = lines
             .iter()
-            .map(|line| (line.number, line.url.as_str(), line.method.as_deref()))
+            .map(|line| (line.number, &*line.url, line.method.as_deref()))
             .collect();
         assert_eq!(
             short,
@@ -321,17 +374,17 @@ mod tests {
                 (6, "/d", Some("DELETE"))
             ]
         );
-        assert_eq!(lines[1].body.as_deref(), Some(&b"name=x y"[..]));
-        assert_eq!(lines[2].body.as_deref(), Some(&b"\0\xff"[..]));
-        assert!(lines[2].is_body_from_file && !lines[1].is_body_from_file);
+        assert_eq!(lines[1].body, text("name=x y"));
+        assert_eq!(lines[2].body, ListedBody::File("body.bin"));
     }
 
     #[test]
     fn comments_follow_urls_and_logs_are_refused() {
-        let lines = parse("/a # note\n/b#fragment POST x\n", "l", Path::new(".")).unwrap();
+        let list = list("/a # note\n/b#fragment POST x\n");
+        let lines = parsed(&list);
         assert_eq!(
-            (lines[0].url.as_str(), &lines[0].method, &lines[0].body),
-            ("/a", &None, &None)
+            (&*lines[0].url, &lines[0].method, &lines[0].body),
+            ("/a", &None, &ListedBody::None)
         );
         assert_eq!(lines[1].method.as_deref(), Some("POST"));
         let log = "127.0.0.1 - - [28/Nov/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 2";
@@ -340,9 +393,9 @@ mod tests {
             ("/a 200", "\"200\" is not a method"),
             ("/a PO(ST", "is not a method; write URL"),
         ] {
-            let error = parse(line, "l", Path::new(".")).unwrap_err().to_string();
+            let error = error(line);
             assert!(
-                error.starts_with("l:1: ") && error.contains(expected),
+                error.starts_with("urls.txt:1: ") && error.contains(expected),
                 "{error}"
             );
         }
@@ -350,26 +403,28 @@ mod tests {
 
     #[test]
     fn blanks_in_placeholders_belong_to_the_url() {
-        let text = "/a/{{ id }}?n={{ 'x y' }} POST n={{ seq }}\n/b/{{ id }}\n/c{{ open POST";
-        let lines = parse(text, "urls.txt", Path::new(".")).unwrap();
+        let list = list("/a/{{ id }}?n={{ 'x y' }} POST n={{ seq }}\n/b/{{ id }}\n/c{{ open POST");
+        let lines = parsed(&list);
         assert_eq!(lines[0].url, "/a/{{ id }}?n={{ 'x y' }}");
         assert_eq!(lines[0].method.as_deref(), Some("POST"));
-        assert_eq!(lines[0].body.as_deref(), Some(&b"n={{ seq }}"[..]));
+        assert_eq!(lines[0].body, text("n={{ seq }}"));
         assert_eq!(lines[1].url, "/b/{{ id }}");
         assert_eq!(lines[2].url, "/c{{");
     }
 
     #[test]
     fn json_lines_stand_between_plain_ones() {
-        let text = "/a\n  {\"url\": \"/b\", \"method\": \"PUT\", \"headers\": {\"X-A\": \"1\"}, \
+        let list = list(
+            "/a\n  {\"url\": \"/b\", \"method\": \"PUT\", \"headers\": {\"X-A\": \"1\"}, \
                     \"body\": \"<x\", \"weight\": 2.5, \"expect_status\": \"201,404\"}\n/c\n\
-                    {\"url\": \"/d\", \"expect_status\": 204}";
-        let lines = parse(text, "urls.txt", Path::new(".")).unwrap();
+                    {\"url\": \"/d\", \"expect_status\": 204}",
+        );
+        let lines = parsed(&list);
         let json = &lines[1];
-        assert_eq!((json.url.as_str(), json.number), ("/b", 2));
+        assert_eq!((&*json.url, json.number), ("/b", 2));
         assert_eq!(json.method.as_deref(), Some("PUT"));
         assert_eq!(json.headers, [("X-A".to_owned(), "1".to_owned())]);
-        assert_eq!(json.body.as_deref(), Some(&b"<x"[..]));
+        assert_eq!(json.body, text("<x"));
         assert_eq!(json.weight, Some(2.5));
         let statuses = json.expect_status.as_ref().unwrap();
         assert_eq!(statuses.to_string(), "201,404");
@@ -407,8 +462,7 @@ mod tests {
             ),
             ("{\"url\": \"/\", \"url\": \"/\"}", "duplicate field"),
         ] {
-            let error = parse(&format!("/a\n{line}\n"), "urls.txt", Path::new(".")).unwrap_err();
-            let error = error.to_string();
+            let error = error(&format!("/a\n{line}\n"));
             assert!(error.starts_with("urls.txt:2: "), "{error}");
             assert!(error.contains(expected), "{line}: {error}");
         }
@@ -437,7 +491,7 @@ mod tests {
 
     #[test]
     fn errors_name_file_and_line() {
-        let error = parse("/a\n/b POST <none", "urls.txt", Path::new("/nowhere")).unwrap_err();
+        let error = list("").read_body("none", 2).unwrap_err();
         assert!(
             error.to_string().starts_with("urls.txt:2: /nowhere/none: "),
             "{error}"
@@ -446,12 +500,14 @@ mod tests {
         let file = folder.path().join("empty.txt");
         std::fs::write(&file, "# nothing\n").unwrap();
         assert!(
-            read(&file)
-                .unwrap_err()
+            UrlList::read(&file)
+                .err()
+                .unwrap()
                 .to_string()
                 .contains("contains no URL")
         );
         std::fs::write(&file, b"\xff\xfe").unwrap();
-        assert!(read(&file).unwrap_err().to_string().contains("UTF-8"));
+        let error = UrlList::read(&file).err().unwrap();
+        assert!(error.to_string().contains("UTF-8"));
     }
 }

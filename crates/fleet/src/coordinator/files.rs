@@ -60,10 +60,13 @@ fn with_bodies(
     files: &mut Files,
 ) -> Result<String, String> {
     let mut known: Vec<(&str, String)> = Vec::new();
-    let mut lines = Vec::new();
+    let mut lines = String::with_capacity(list.len());
     for (line, number) in list.lines().zip(1..) {
+        if number > 1 {
+            lines.push('\n');
+        }
         let Some((before, named)) = split_body_file(line) else {
-            lines.push(line.to_owned());
+            lines.push_str(line);
             continue;
         };
         let name = match known.iter().find(|(path, _)| *path == named) {
@@ -76,9 +79,9 @@ fn with_bodies(
                 name
             }
         };
-        lines.push(format!("{before}<{name}"));
+        lines.extend([before, "<", &name]);
     }
-    Ok(lines.join("\n"))
+    Ok(lines)
 }
 
 #[cfg(test)]

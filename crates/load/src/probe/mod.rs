@@ -91,9 +91,9 @@ pub fn probe_until(
     timeout: Duration,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<ProbeResponse, String> {
-    let Some(request) = spec.requests.get(index) else {
-        return Err(format!("the load has no request number {index}"));
-    };
+    let request = spec.request(index);
+    let request = request.ok_or_else(|| format!("the load has no request number {index}"))?;
+    let request = &*request;
     let target = &spec.targets[request.target as usize];
     if let Peer::Quic(_) = target.peer {
         let probe = QuicProbe::connect(spec, target, timeout, is_stopped)?;

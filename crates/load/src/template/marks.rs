@@ -97,6 +97,14 @@ impl Marks {
         Ok(marked)
     }
 
+    /// Returns the mark of a value that the lines of a long list contain.
+    pub(crate) fn mark_listed(&mut self, value: Value) -> String {
+        let mark = format!("{}{}{END}", self.prefix, self.values.len());
+        self.values.push(value);
+        self.sources.push(String::new());
+        mark
+    }
+
     /// Returns true if `text` contains a mark.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         !self.is_empty() && text.contains(&self.prefix)

@@ -5,6 +5,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::long_list::LineTexts;
 
 fn table(text: &str) -> DataTable {
     let folder = tempfile::tempdir().unwrap();
@@ -31,6 +32,7 @@ fn rendered(text: &str, place: ValuePlace, data: Option<&DataTable>, row: usize)
         row,
         number: row as u64,
         random: &mut ChaCha8Rng::seed_from_u64(1),
+        line: LineTexts::default(),
     };
     let values: Vec<Vec<u8>> = marks
         .values()

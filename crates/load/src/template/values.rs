@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
 use super::data::CellSet;
+use crate::long_list::LineTexts;
 
 /// A value of a request.
 #[derive(Debug, Clone)]
@@ -19,6 +20,10 @@ pub(crate) enum Value {
     Random { first: i64, last: i64 },
     /// A random UUID (RFC 9562 §5.4).
     Uuid,
+    /// Path and query of the request's line in a long list, without the slash at the beginning.
+    ListedPath,
+    /// Body of the request's line in a long list.
+    ListedBody,
 }
 
 /// The data that determine the values of one request.
@@ -29,6 +34,8 @@ pub(crate) struct ValueSource<'a> {
     pub(crate) number: u64,
     /// Generator of the random values.
     pub(crate) random: &'a mut ChaCha8Rng,
+    /// The request's line in a long list.
+    pub(crate) line: LineTexts<'a>,
 }
 
 impl ValueSource<'_> {
@@ -46,6 +53,10 @@ impl ValueSource<'_> {
                 write_decimal(number.unsigned_abs(), out);
             }
             Value::Uuid => write_uuid(self.random, out),
+            Value::ListedPath => {
+                out.extend_from_slice(self.line.path.get(1..).unwrap_or_default());
+            }
+            Value::ListedBody => out.extend_from_slice(self.line.body),
         }
     }
 }

@@ -270,7 +270,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         {
             return has_ended;
         }
-        let outcome = if self.spec.responses.statuses_by_entry.is_empty() {
+        let outcome = if self.spec.responses.statuses_by_form.is_empty() {
             outcome
         } else {
             self.judge_status(slot, outcome)
@@ -313,7 +313,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);
         let rules = &self.spec.responses;
         // A script's own requests are not in the list.
-        let Some(expected) = rules.statuses_by_entry.get(entry as usize) else {
+        let form = self.spec.form_of(entry);
+        let Some(expected) = rules.statuses_by_form.get(form as usize) else {
             return outcome;
         };
         let session = self.connections[taken.connection].session();

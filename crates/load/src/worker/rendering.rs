@@ -21,13 +21,14 @@ const RANDOM_STREAM: u64 = 1;
 
 /// Renders the requests of one worker.
 pub(super) struct Renderer<'run> {
-    listed: &'run [Request],
+    spec: &'run LoadSpec,
     templates: &'run RequestTemplates,
     numbers: RequestNumbers,
     random: ChaCha8Rng,
     data_order: DataOrder,
     buffers: RenderBuffers,
-    /// Finished requests and their list entries. The memory of these requests is reused.
+    /// Finished requests, with the indices of their requests or forms in the spec. The memory of
+    /// these requests is reused.
     ended: Vec<(u32, Arc<Request>)>,
     /// True if redirects are followed. Memory is then not reused, because redirected requests are
     /// identified by their address in memory.
@@ -41,7 +42,7 @@ impl<'run> Renderer<'run> {
         let mut random = ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker));
         random.set_stream(RANDOM_STREAM);
         Some(Renderer {
-            listed: &spec.requests,
+            spec,
             templates,
             numbers: RequestNumbers::new(spec, shard, templates.rows()),
             random,
@@ -57,7 +58,8 @@ impl<'run> Renderer<'run> {
     /// the virtual user that sends the request, if there are any.
     pub(super) fn render(&mut self, entry: u32, jar: Option<UserJar<'_>>) -> Option<Arc<Request>> {
         let (number, next_row) = self.numbers.take();
-        let template = self.templates.get(entry)?;
+        let form = self.spec.form_of(entry);
+        let template = self.templates.get(form)?;
         let row = match self.data_order {
             DataOrder::Sequence => next_row,
             DataOrder::Random => self.random.random_range(0..self.templates.rows()),
@@ -66,10 +68,11 @@ impl<'run> Renderer<'run> {
             row,
             number,
             random: &mut self.random,
+            line: self.spec.texts_of(entry),
         };
-        let listed = &self.listed[entry as usize];
+        let listed = &self.spec.requests[form as usize];
         let mut rendered = match self.ended.pop() {
-            Some((own, request)) if own == entry => request,
+            Some((own, request)) if own == form => request,
             Some((_, mut request)) => {
                 if let Some(request) = Arc::get_mut(&mut request) {
                     request.adopt(listed);
@@ -91,7 +94,7 @@ impl<'run> Renderer<'run> {
     pub(super) fn recycle(&mut self, entry: u32, mut request: Arc<Request>) {
         // A script may keep a reference to its request.
         if !self.follows_redirects && Arc::get_mut(&mut request).is_some() {
-            self.ended.push((entry, request));
+            self.ended.push((self.spec.form_of(entry), request));
         }
     }
 }

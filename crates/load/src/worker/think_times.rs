@@ -138,7 +138,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let limit = &mut self.sink.streams_limit;
         let slot = self
             .dispatcher
-            .take_slot(&self.spec.requests, has_many_targets, view, limit)?;
+            .take_slot(self.spec, has_many_targets, view, limit)?;
         Some((slot, self.dispatcher.next_listed(slot)))
     }
 }

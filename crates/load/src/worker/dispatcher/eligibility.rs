@@ -3,7 +3,7 @@
 use super::Dispatcher;
 use crate::connection::{ConnectionState, RequestCapacity};
 use crate::protocols::StreamsLimit;
-use crate::request::Request;
+use crate::spec::LoadSpec;
 use crate::worker::connections::{Connections, SendState};
 use crate::worker::ramp::ConnectRamp;
 
@@ -34,21 +34,21 @@ enum Eligibility {
 }
 
 impl Dispatcher {
-    /// Takes a free slot for the next of these requests. With a single target, takes the first
+    /// Takes a free slot for the next request of the spec. With a single target, takes the first
     /// usable slot and parks unusable ones. With several targets, prefers a slot whose connection
     /// already leads to the target, unless each user has its own next request.
     #[inline]
     pub(in crate::worker) fn take_slot(
         &mut self,
-        requests: &[Request],
+        spec: &LoadSpec,
         has_many_targets: bool,
         view: ConnectionView<'_>,
         limit: &mut Option<StreamsLimit>,
     ) -> Option<u32> {
         if has_many_targets {
-            self.take_best_slot(requests, view, limit)
+            self.take_best_slot(spec, view, limit)
         } else {
-            let target = requests[self.sequence.peek() as usize].target;
+            let target = spec.target_of(self.sequence.peek());
             self.take_first_slot(Some(target), view, limit)
         }
     }
@@ -87,7 +87,7 @@ impl Dispatcher {
 
     fn take_best_slot(
         &mut self,
-        requests: &[Request],
+        spec: &LoadSpec,
         view: ConnectionView<'_>,
         limit: &mut Option<StreamsLimit>,
     ) -> Option<u32> {
@@ -95,7 +95,7 @@ impl Dispatcher {
         let mut backpressured = Vec::new();
         let cost = |slot: u32| {
             let connection = self.next_connection(slot);
-            let target = requests[self.next_listed(slot) as usize].target;
+            let target = spec.target_of(self.next_listed(slot));
             match self.eligibility(connection, Some(target), view) {
                 // A user whose next request has another target must not wait for all others.
                 Eligibility::Vacant | Eligibility::OtherTarget if is_per_user => Some(0),

@@ -8,7 +8,7 @@ use prony_experiment::capacity::ProbeReport;
 use prony_experiment::plan::{Plan, PlanVariant};
 use prony_experiment::runner::{ExperimentEvent, Forecast, LatestSample, TrialResult};
 use prony_load::Control;
-use prony_record::LoadInfo;
+use prony_record::{Finding, LoadInfo};
 use prony_report::number;
 use prony_stats::capacity::SearchOutcome;
 use prony_stats::{Verdict, VerdictDocument};
@@ -81,6 +81,7 @@ impl<'a> ExperimentWatcher<'a> {
                     state.phase = TrialPhase::Between;
                 });
             }
+            ExperimentEvent::RuledOut { findings, .. } => self.warn(findings),
             ExperimentEvent::TrialBegan {
                 block,
                 position,
@@ -134,6 +135,12 @@ impl<'a> ExperimentWatcher<'a> {
                 self.notes
                     .note(|state| state.take_look(document.blocks, comparisons, *next));
             }
+        }
+    }
+
+    fn warn(&self, findings: &[&Finding]) {
+        for finding in findings {
+            self.progress.warn(&format!("prony: {}", finding.text));
         }
     }
 

@@ -132,7 +132,8 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Experiment")]
     pub(crate) no_precheck: bool,
     /// Rule for the response bodies of the variants: same (as sent), same-decoded (after decoding
-    /// gzip and other codings), or may-differ (differences become a note) [default: the plan's, or
+    /// gzip and other codings), or may-differ (differences become a note, and the
+    /// variants may negotiate different protocols) [default: the plan's, or
     /// same-decoded]
     #[arg(long, value_name = "RULE", value_parser = BodyComparison::from_str, help_heading = "Experiment")]
     pub(crate) bodies: Option<BodyComparison>,

@@ -295,7 +295,7 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         in which the load runs"),
         key("agents", agents, "this machine", "4", "agents that generate the load: a number, \
         names or a label"),
-        key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "comparison of response bodies between variants: as sent, after decoding, or none"),
+        key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "comparison of response bodies between variants: as sent, after decoding, or none; may-differ also allows variants to negotiate different protocols"),
         key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions that are checked while a load runs; the experiment ends if one of them holds"),
         key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the sliding window over which \
             abort_if is checked"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_load::Control;
-use prony_record::LoadInfo;
+use prony_record::{Finding, LoadInfo};
 use prony_stats::{InterimEstimate, TrialMode, VerdictDocument};
 
 use super::sampling::LatestSample;
@@ -48,6 +48,13 @@ pub enum ExperimentEvent<'a> {
         variants: usize,
         /// ID of the variant.
         id: &'a str,
+    },
+    /// The pre-check found that variants can't get a verdict. They are left out.
+    RuledOut {
+        /// Indexes of these variants in the plan. If it has all of them, no block runs.
+        variants: &'a [usize],
+        /// Reasons.
+        findings: &'a [&'a Finding],
     },
     /// A trial began.
     TrialBegan {

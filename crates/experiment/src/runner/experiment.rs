@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use prony_record::{FindingId, Severity};
 use prony_stats::{
     AlphaTable, Design, Evaluation, ExperimentInfo, Look, TrialMode, Trials as Observations,
-    VerdictDocument, evaluate_with, interim_estimates,
+    Values, Verdict, VerdictDocument, evaluate_with, interim_estimates,
 };
 
 use super::block_error::BlockError;
 use super::experiment_finding::ExperimentFinding;
-use super::folder::ExperimentFolder;
+use super::folder::{ExperimentFolder, RuledOut};
 use super::folder_error::ExperimentFolderError;
 use super::interleaved::InterleavedBlock;
 use super::responses::ResponseDigests;
@@ -19,7 +19,7 @@ use super::{
     ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
     TrialError, TrialResult,
 };
-use super::{entries, findings, noise, response_findings, rounds, service_cpu, why};
+use super::{entries, findings, noise, protocols, response_findings, rounds, service_cpu, why};
 use crate::plan::{BodyComparison, Plan};
 use crate::schedule;
 
@@ -40,9 +40,6 @@ pub(super) struct Experiment<'a> {
     unstored: Option<ExperimentFolderError>,
     table: AlphaTable,
     looks: Vec<Look>,
-    /// Errors that the pre-check found in the responses, if they withhold all verdicts. No block
-    /// then runs.
-    refused: Vec<ExperimentFinding>,
     on: &'a mut dyn FnMut(ExperimentEvent<'_>),
 }
 
@@ -70,7 +67,6 @@ impl<'a> Experiment<'a> {
             stored,
             unstored: None,
             table: AlphaTable::new(),
-            refused: Vec::new(),
             on,
         }
     }
@@ -84,7 +80,7 @@ impl<'a> Experiment<'a> {
         if let Some(mode) = self.stored.trial_mode() {
             (self.on)(ExperimentEvent::Mode { mode });
         }
-        let done = self.stored.complete_blocks(self.plan.variants.len());
+        let done = self.stored.complete_blocks();
         let mut next_look = self.planned_look(done);
         if done > 0 {
             self.refuse_if_spent(done)?;
@@ -127,7 +123,7 @@ impl<'a> Experiment<'a> {
         {
             return Ok(Some(failed));
         }
-        if !self.refused.is_empty() {
+        if self.variants_run().is_empty() {
             return Ok(None);
         }
         let mut block = done + 1;
@@ -219,27 +215,74 @@ impl<'a> Experiment<'a> {
                 error: Box::new(TrialError::NothingSucceeded(text)),
             });
         }
-        let errors = self.response_errors(&checked);
-        // Errors result only from the design, which `run_on` has checked.
-        if let Ok(mut evaluation) = self.evaluate() {
-            findings::withhold(&mut evaluation, &self.design, &errors);
-            if evaluation.withheld() {
-                self.refused = errors;
-            }
-        }
-        Ok(())
+        self.rule_out(&checked)
     }
 
-    /// Returns the findings about responses that withhold verdicts.
-    fn response_errors(&self, checked: &[ResponseDigests]) -> Vec<ExperimentFinding> {
-        let mut found = response_findings::of(
-            checked,
-            &|variant| self.plan.baseline_of(variant),
-            &|variant| self.design.name_of(variant),
+    /// Leaves out the variants all of whose verdicts the pre-check's findings withhold.
+    fn rule_out(&mut self, checked: &[ResponseDigests]) -> Result<(), FailedTrial> {
+        let findings = self.check_errors(checked);
+        // Errors result only from the design, which `run_on` has checked.
+        let Ok(mut evaluation) = self.evaluate() else {
+            return Ok(());
+        };
+        if findings.is_empty() {
+            return Ok(());
+        }
+        findings::withhold(&mut evaluation, &self.design, &findings);
+        let has_verdict = |variant: usize| {
+            let levels = &self.design.variants[variant];
+            let mut comparisons = evaluation.comparisons.iter();
+            comparisons.any(|one| {
+                one.verdict != Verdict::Withheld
+                    && (one.levels == *levels || one.against == *levels)
+            })
+        };
+        let variants = 0..self.plan.variants.len();
+        let variants: Vec<usize> = variants.filter(|&variant| !has_verdict(variant)).collect();
+        (self.on)(ExperimentEvent::RuledOut {
+            variants: &variants,
+            findings: &findings.iter().map(|it| &it.finding).collect::<Vec<_>>(),
+        });
+        let ruled_out = RuledOut { variants, findings };
+        let stored = self.stored.rule_out(ruled_out);
+        stored.map_err(|error| FailedTrial {
+            variant: None,
+            error: Box::new(TrialError::Folder(error)),
+        })
+    }
+
+    /// Returns the findings of the pre-check that withhold verdicts.
+    fn check_errors(&self, checked: &[ResponseDigests]) -> Vec<ExperimentFinding> {
+        let baseline = |variant| self.plan.baseline_of(variant);
+        let name = |variant| self.design.name_of(variant);
+        let mut found = response_findings::of(checked, &baseline, &name, self.bodies);
+        let protocols: Vec<_> = checked.iter().map(|it| it.protocols.clone()).collect();
+        found.extend(protocols::findings(
+            &protocols,
+            &baseline,
+            &name,
             self.bodies,
-        );
+        ));
         found.retain(|found| found.finding.severity == Severity::Error);
         found
+    }
+
+    /// Returns the variants that blocks contain.
+    fn variants_run(&self) -> Vec<usize> {
+        let ruled_out = &self.stored.ruled_out().variants;
+        let variants = 0..self.plan.variants.len();
+        variants
+            .filter(|variant| !ruled_out.contains(variant))
+            .collect()
+    }
+
+    /// Returns the order of the variants in a block, which is numbered from 0.
+    fn order_of(&self, block: u32) -> Vec<usize> {
+        let variants = self.plan.variants.len();
+        let mut order = schedule::order(self.stored.seed(), block as usize, variants);
+        let run = self.variants_run();
+        order.retain(|variant| run.contains(variant));
+        order
     }
 
     fn failed(&self, variant: usize, error: TrialError) -> FailedTrial {
@@ -277,8 +320,7 @@ impl<'a> Experiment<'a> {
         machines: &mut Machines<'_>,
         interrupt: &Interrupt,
     ) -> Result<bool, FailedTrial> {
-        let variants = self.plan.variants.len();
-        let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
+        let order = self.order_of(block - 1);
         let is_complete = match self.interleaving {
             Some(slice) => self.interleaved_trials(block, order, slice, machines, interrupt)?,
             None => self.trials(block, &order, machines, interrupt)?,
@@ -428,6 +470,10 @@ impl<'a> Experiment<'a> {
         let mut observations = Observations::new();
         for result in self.stored.counted_results() {
             observations.add(result.block, result.variant, result.values.clone());
+            // A block is complete without the variants that were ruled out.
+            for &variant in &self.stored.ruled_out().variants {
+                observations.add(result.block, variant, Values::new());
+            }
         }
         observations
     }
@@ -457,7 +503,7 @@ impl<'a> Experiment<'a> {
 
     /// Stores the final verdicts, even if the experiment ended early.
     fn conclude(&mut self) -> Result<Option<VerdictDocument>, RunnerError> {
-        if self.stored.results().is_empty() && self.refused.is_empty() {
+        if self.stored.results().is_empty() && !self.variants_run().is_empty() {
             return Ok(None);
         }
         let evaluation = self.evaluate()?;
@@ -473,11 +519,11 @@ impl<'a> Experiment<'a> {
         let design = &self.design;
         let mut all = findings::of(self.plan, design, results, &evaluation, &noise, self.bodies);
         all.extend(self.stored.plan_changed());
-        if !self.refused.is_empty() {
+        if self.variants_run().is_empty() {
             // More blocks wouldn't help.
             all.retain(|found| found.finding.id != FindingId::FewBlocks);
-            all.extend_from_slice(&self.refused);
         }
+        all.extend_from_slice(&self.stored.ruled_out().findings);
         noise::apply(&mut evaluation, &noise);
         findings::withhold(&mut evaluation, &self.design, &all);
         all.extend(response_findings::withhold_effects(
@@ -488,7 +534,7 @@ impl<'a> Experiment<'a> {
         ));
         let order = (0..self.stored.blocks_begun(evaluation.blocks))
             .map(|block| {
-                schedule::order(self.stored.seed(), block as usize, self.plan.variants.len())
+                self.order_of(block)
                     .into_iter()
                     .map(|variant| self.plan.variants[variant].id.clone())
                     .collect()

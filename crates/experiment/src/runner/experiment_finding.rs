@@ -1,12 +1,13 @@
 //! Findings about an experiment, with the variants that they concern.
 
 use prony_record::{Finding, FindingId, Severity};
+use serde::{Deserialize, Serialize};
 
 /// Minimum number of blocks for useful intervals.
 pub(super) const FEW_BLOCKS: u32 = 5;
 
 /// A finding, and the indexes of the variants that it concerns; empty if it concerns all of them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ExperimentFinding {
     pub(crate) finding: Finding,
     pub(crate) variants: Vec<usize>,

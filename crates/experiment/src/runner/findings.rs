@@ -11,6 +11,7 @@ use prony_stats::{BottleneckKind, Comparison, Design, Evaluation, Levels, Metric
 
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::noise::{self, NoiseEffect, lost_percent};
+use super::protocols::{self, Protocols};
 use super::trial_result::TrialResult;
 use super::values::CPU_LOAD_S_MIN;
 use super::{order_effect, response_findings, why};
@@ -46,7 +47,8 @@ pub(crate) fn of(
     note_compared_crypto(&mut found, results, design.variants.len());
     found.extend(machine_changed(results, design.variants.len(), &name));
     found.extend(agents_changed(results, design.variants.len(), &name));
-    found.extend(negotiation_differs(results, &baseline, &name));
+    let protocols = protocols_of(results, design.variants.len());
+    found.extend(protocols::findings(&protocols, &baseline, &name, bodies));
     found.extend(server_idle(results, design.variants.len(), &name));
     found.extend(not_stationary(results, design.variants.len(), &name));
     found.extend(noise::finding(results, noise));
@@ -253,65 +255,17 @@ fn agents_changed(
     })
 }
 
-fn negotiation_differs(
-    results: &[TrialResult],
-    baseline: &dyn Fn(usize) -> usize,
-    name: &dyn Fn(usize) -> String,
-) -> Vec<ExperimentFinding> {
-    let mut found: Vec<ExperimentFinding> = Vec::new();
+/// Returns the protocols of each variant's first trial; `None` without a successful response.
+fn protocols_of(results: &[TrialResult], variants: usize) -> Vec<Option<Protocols>> {
+    let of_record = |record: &Record| {
+        (record.totals.ok > 0).then(|| Protocols::new(&record.load, &record.negotiated))
+    };
     let first = |variant: usize| {
         let of = results.iter().find(|result| result.variant == variant);
         of.and_then(|result| result.record.as_ref())
+            .and_then(of_record)
     };
-    for result in results.iter().filter(|result| result.block == 1) {
-        let (Some(one), Some(other)) = (first(result.variant), first(baseline(result.variant)))
-        else {
-            continue;
-        };
-        // The protocols are unknown without a successful response.
-        if one.totals.ok == 0 || other.totals.ok == 0 || agree(one, other) {
-            continue;
-        }
-        let text = format!(
-            "{} and {} were configured alike but negotiated different protocols: {} and {}. \
-             The comparison includes this difference. Set the protocol (--http, --tls-min, \
-             --tls-max, --ciphers), unless it is what you are comparing.",
-            name(result.variant),
-            name(baseline(result.variant)),
-            agreed(one),
-            agreed(other)
-        );
-        let finding = Finding::new(FindingId::NegotiationDiffers, Severity::Warning, text);
-        found.push(ExperimentFinding {
-            finding,
-            variants: vec![result.variant],
-        });
-    }
-    found
-}
-
-/// Returns true if two loads negotiated the same protocols. A difference in HTTP version or TLS is
-/// ignored if it results from the settings of the loads, because the plan then intends the
-/// difference.
-fn agree(one: &Record, other: &Record) -> bool {
-    let (a, b) = (&one.negotiated, &other.negotiated);
-    let same_http = one.load.http == other.load.http;
-    let same_tls = one.load.tls == other.load.tls;
-    // ALPN, a part of TLS, negotiates the HTTP version.
-    (!same_http || a.http == b.http)
-        && (!same_tls || (&a.tls, &a.cipher) == (&b.tls, &b.cipher))
-        && (!same_http || !same_tls || a.alpn == b.alpn)
-}
-
-fn agreed(record: &Record) -> String {
-    let agreed = &record.negotiated;
-    let http = agreed
-        .http
-        .as_ref()
-        .map(|version| format!("HTTP/{version}"));
-    let parts = [&http, &agreed.tls, &agreed.cipher, &agreed.alpn];
-    let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-    parts.join(" ")
+    (0..variants).map(first).collect()
 }
 
 fn server_idle(
@@ -471,9 +425,21 @@ pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Ex
                 let (this, other) = (about(&comparison.levels), about(&comparison.against));
                 distorts(withholds, comparison, this, other)
             },
-            error.finding.id.as_str(),
+            &reason(&error.finding),
         );
     }
+}
+
+/// Describes what a finding saw, as a phrase that completes `verdict withheld:`.
+fn reason(finding: &Finding) -> String {
+    let id = finding.id.as_str();
+    let Some(info) = finding.info() else {
+        return id.to_owned();
+    };
+    let mut seen = info.seen.trim_end_matches('.').chars();
+    let first = seen.next().map(|first| first.to_ascii_lowercase());
+    let phrase: String = first.into_iter().chain(seen).collect();
+    format!("{phrase} ({id})")
 }
 
 /// Returns true if a finding may have distorted the comparison. `withholds` are the verdicts that

@@ -40,6 +40,22 @@ struct StoredState {
     /// Changes of the plan that the user accepted when resuming.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plan_changes: Vec<AcceptedChange>,
+    /// Variants that the pre-check ruled out, so that no block contains them.
+    #[serde(default, skip_serializing_if = "RuledOut::is_empty")]
+    ruled_out: RuledOut,
+}
+
+/// Variants that can't get a verdict, and the findings that withhold their verdicts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RuledOut {
+    pub(crate) variants: Vec<usize>,
+    pub(crate) findings: Vec<ExperimentFinding>,
+}
+
+impl RuledOut {
+    fn is_empty(&self) -> bool {
+        self.variants.is_empty() && self.findings.is_empty()
+    }
 }
 
 /// Contents of `environment.json`.
@@ -124,6 +140,7 @@ impl ExperimentFolder {
             trial_mode,
             plan: Some(PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?),
             plan_changes: Vec::new(),
+            ruled_out: RuledOut::default(),
         };
         write_json(&dir.join("state.json"), &state)?;
         Ok(ExperimentFolder {
@@ -185,7 +202,7 @@ impl ExperimentFolder {
         stored.read_blocks()?;
         stored.drop_lost_block();
         if !changes.is_empty() {
-            let blocks = stored.complete_blocks(stored.state.variants.len());
+            let blocks = stored.complete_blocks();
             let accepted = AcceptedChange { blocks, changes };
             stored.state.plan_changes.push(accepted);
             stored.state.plan = Some(now);
@@ -217,7 +234,9 @@ impl ExperimentFolder {
     fn read_blocks(&mut self) -> Result<(), ExperimentFolderError> {
         for block in 1.. {
             let mut results = Vec::new();
-            for (variant, id) in self.state.variants.iter().enumerate() {
+            let ruled_out = &self.state.ruled_out.variants;
+            let variants = self.state.variants.iter().enumerate();
+            for (variant, id) in variants.filter(|(variant, _)| !ruled_out.contains(variant)) {
                 let dir = self.dir.join("trials").join(format!("{block}-{id}"));
                 let (trial, record) = (dir.join("trial.json"), dir.join("record.json"));
                 if !trial.is_file() || !record.is_file() {
@@ -240,7 +259,7 @@ impl ExperimentFolder {
                     ..read_json(&trial)?
                 });
             }
-            if results.len() < self.state.variants.len() {
+            if results.is_empty() || results.len() < self.variants_run() {
                 return Ok(());
             }
             results.sort_by_key(|result| result.position);
@@ -296,8 +315,27 @@ impl ExperimentFolder {
         }
     }
 
-    pub(crate) fn complete_blocks(&self, variants: usize) -> u32 {
-        (self.results.len() / variants.max(1)) as u32
+    /// Returns the number of variants in a block.
+    fn variants_run(&self) -> usize {
+        self.state.variants.len() - self.state.ruled_out.variants.len()
+    }
+
+    pub(crate) fn complete_blocks(&self) -> u32 {
+        (self.results.len() / self.variants_run().max(1)) as u32
+    }
+
+    /// Returns the variants that the pre-check ruled out.
+    pub(crate) fn ruled_out(&self) -> &RuledOut {
+        &self.state.ruled_out
+    }
+
+    /// Stores the variants that the pre-check ruled out. Must be called before the first block.
+    ///
+    /// # Errors
+    /// The folder can't be written.
+    pub(crate) fn rule_out(&mut self, ruled_out: RuledOut) -> Result<(), ExperimentFolderError> {
+        self.state.ruled_out = ruled_out;
+        write_json(&self.dir.join("state.json"), &self.state)
     }
 
     /// Returns the mean total duration of the loads in a block, including warm-ups, according to
@@ -307,7 +345,7 @@ impl ExperimentFolder {
         let loads_s: Vec<f64> = records
             .map(|record| record.load.warmup_s + record.totals.elapsed_s)
             .collect();
-        let blocks = self.complete_blocks(self.state.variants.len());
+        let blocks = self.complete_blocks();
         if loads_s.is_empty() {
             return None;
         }

@@ -22,6 +22,7 @@ mod mode;
 mod noise;
 mod order_effect;
 mod plan_changes;
+mod protocols;
 mod readiness;
 mod resource_use;
 mod response_findings;

@@ -45,6 +45,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
         resources: Default::default(),
         responses: ResponseDigests {
             digests: responses.into_iter().enumerate().collect(),
+            protocols: None,
         },
         hosts: Default::default(),
         findings: Vec::new(),

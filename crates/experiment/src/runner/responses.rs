@@ -8,6 +8,7 @@ use prony_load::{BodyDigest, LoadSpec, ProbeResponse, probe_until};
 use serde::{Deserialize, Serialize};
 
 use super::Interrupt;
+use super::protocols::Protocols;
 use crate::plan::BodyComparison;
 
 /// Maximum number of requests that are checked. They are spread evenly over the load's list.
@@ -16,10 +17,13 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Digests of a variant's responses, by request. They describe the responses collected before one
 /// trial, or the properties that the responses before all trials share.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponseDigests {
     /// Digests by the number of the checked request.
     pub digests: BTreeMap<usize, ResponseDigest>,
+    /// Protocols of the first response. Not stored, because records have them, too.
+    #[serde(skip)]
+    pub(crate) protocols: Option<Protocols>,
 }
 
 /// Properties that all responses to a request share.
@@ -104,6 +108,8 @@ pub(crate) fn collect(
             break;
         }
         let (first, second) = both.map_err(|why| format!("{}: {why}", spec.request_name(index)))?;
+        let protocols = || Protocols::new(spec.info(), &first.negotiated);
+        responses.protocols.get_or_insert_with(protocols);
         let digest = digest(spec, index, &first).common(&digest(spec, index, &second));
         responses.digests.insert(index, digest);
     }

@@ -23,6 +23,7 @@ fn digest(status: u16, body: Option<StoredBody>) -> ResponseDigest {
 fn of(digest: ResponseDigest) -> ResponseDigests {
     ResponseDigests {
         digests: [(0, digest)].into(),
+        protocols: None,
     }
 }
 

@@ -47,6 +47,12 @@ pub(crate) fn evaluation_of(
     for result in results {
         let value = value(result).map(|value| (Metric::ServerCpuUsPerRequest, value));
         let values: Values = value.into_iter().collect();
+        // Blocks are complete without the variants that were ruled out.
+        for variant in 0..design.variants.len() {
+            if !results.iter().any(|it| it.variant == variant) {
+                trials.add(result.block, variant, Values::new());
+            }
+        }
         trials.add(result.block, result.variant, values);
     }
     evaluate(design, &trials, &whole.looks).ok()

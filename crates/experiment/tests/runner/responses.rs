@@ -155,3 +155,118 @@ fn bodies_that_may_differ_are_a_note() {
         .unwrap();
     assert!(note.text.contains("8 bytes"), "{}", note.text);
 }
+
+/// Returns a plan with the variants `plain`, `same` and `other`. In `other`, nginx's server has
+/// `directives`.
+fn plan_of_three(directives: &str, load: &str) -> String {
+    let page = "location / { return 200 '{{ kind.text }}'; }";
+    let text = nginx_plan("Hello", "")
+        .replace(
+            "\"other\", text",
+            "\"same\", text = \"Hello\", extra = \"\" }, { name = \"other\", text",
+        )
+        .replace(
+            page,
+            &format!("{{% if kind.name == 'other' %}}{directives}{{% else %}}{page}{{% endif %}}"),
+        )
+        // One block is enough to see which variants run.
+        .replace("blocks = 3", "blocks = 1");
+    text + load
+}
+
+#[test]
+fn variants_that_the_check_rules_out_are_left_out_of_all_blocks() {
+    for (directives, id) in [
+        ("location / { return 200 'Hella'; }", FindingId::BytesDiffer),
+        ("location / { return 200 ''; }", FindingId::BytesDiffer),
+        ("location / { return 404; }", FindingId::UnexpectedStatus),
+    ] {
+        let mut lab = Lab::new();
+        let mut ran = Vec::new();
+        let mut ruled_out = Vec::new();
+        let plan = plan(&plan_of_three(directives, ""));
+        let finished = lab.run(&plan, false, &mut |_, event| match event {
+            ExperimentEvent::TrialBegan { id, .. } => ran.push((*id).to_owned()),
+            ExperimentEvent::InterleavedBlockBegan { .. } => ran.push("block".to_owned()),
+            ExperimentEvent::TrialEnded { id, .. } => ran.push((*id).to_owned()),
+            ExperimentEvent::RuledOut { variants, .. } => ruled_out.extend_from_slice(variants),
+            _ => {}
+        });
+        assert!(finished.failed.is_none(), "{:?}", finished.failed);
+        assert_eq!(ruled_out, [2]);
+        assert!(ran.contains(&"same".to_owned()), "{ran:?}");
+        assert!(!ran.contains(&"other".to_owned()), "{ran:?}");
+        let document = finished.document.unwrap();
+        assert_eq!(document.blocks, 1);
+        assert_eq!(document.order[0].len(), 2);
+        let mut errors = document.findings.iter();
+        let errors = errors.find(|it| it.id == id && it.severity == Severity::Error);
+        assert!(errors.is_some(), "{:?}", document.findings);
+        for one in &document.comparisons {
+            let is_withheld = one.verdict == Verdict::Withheld;
+            assert_eq!(is_withheld, one.name == "other", "{}", one.text);
+        }
+        // The findings stay when the experiment is resumed.
+        let resumed = lab.run(&plan, true, &mut quiet).document.unwrap();
+        assert_eq!(resumed.findings, document.findings);
+        assert_eq!(resumed.blocks, 1);
+    }
+}
+
+#[test]
+fn other_protocols_are_found_before_the_first_block() {
+    let tls = |kind: &str, text: String| {
+        text.replace(
+            "listen {{ web.address }};",
+            &format!(
+                "listen {{{{ web.address }}}} ssl; {{% if kind.name == 'other' %}}{kind}{{% endif %}} \
+                 ssl_certificate {{{{ web.files['server.crt'] }}}}; \
+                 ssl_certificate_key {{{{ web.files['server.key'] }}}};"
+            ),
+        )
+        .replace(
+            "[service.web.files]",
+            "[service.web.files]\n\"server.crt\" = { certificate = [\"localhost\", \"127.0.0.1\"] }\n\
+             \"server.key\" = { key_of = \"server.crt\" }",
+        )
+    };
+    let same = "location / { return 200 'Hello'; }";
+    for (directives, seen) in [
+        // The default of older versions of nginx ends at TLS 1.2, and that of newer ones begins there.
+        (
+            "ssl_ciphers ECDHE-ECDSA-CHACHA20-POLY1305; ssl_protocols TLSv1.2;",
+            "CHACHA20",
+        ),
+        ("http2 on;", "HTTP/2"),
+    ] {
+        let load = "scheme = \"https\"\ninsecure = true\n";
+        // Older versions of nginx have no directive for HTTP/2.
+        let directives = match directives {
+            "http2 on;" => "listen 127.0.0.1:{{ web.port }} ssl http2;",
+            other => other,
+        };
+        let text = tls(directives, plan_of_three(same, load));
+        let text = text.replace(
+            "listen {{ web.address }} ssl; {% if kind.name == 'other' %}listen",
+            "{% if kind.name != 'other' %}listen {{ web.address }} ssl;{% else %}listen",
+        );
+        let mut lab = Lab::new();
+        let mut ruled_out = Vec::new();
+        let finished = lab.run(&plan(&text), false, &mut |_, event| {
+            if let ExperimentEvent::RuledOut { variants, findings } = event {
+                assert_eq!(findings[0].id, FindingId::NegotiationDiffers);
+                assert!(findings[0].text.contains(seen), "{}", findings[0].text);
+                ruled_out.extend_from_slice(variants);
+            }
+        });
+        assert_eq!(ruled_out, [2], "{seen}");
+        assert!(finished.document.unwrap().is_withheld());
+        // The user can allow the difference.
+        let mut lab = Lab::new();
+        let text = format!("{text}bodies = \"may-differ\"\n");
+        let document = lab.run(&plan(&text), false, &mut quiet).document.unwrap();
+        let mut findings = document.findings.iter();
+        let found = findings.find(|it| it.id == FindingId::NegotiationDiffers);
+        assert_eq!(found.map(|it| it.severity), Some(Severity::Warning));
+    }
+}

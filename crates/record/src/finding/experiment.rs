@@ -70,10 +70,19 @@ pub(super) const EFFECTS_WITHHELD: FindingInfo = FindingInfo {
 
 pub(super) const NEGOTIATION_DIFFERS: FindingInfo = FindingInfo {
     seen: "Variants, or the agents of one load, negotiated different protocols with the server.",
-    severities: &[(Warning, "")],
+    severities: &[
+        (
+            Warning,
+            "the agents of one load differ, or `bodies = \"may-differ\"` allows the difference",
+        ),
+        (Error, "a variant differs from its baseline"),
+    ],
+    withholds: WithheldVerdicts::All,
     meaning: "They were configured alike but agreed on different HTTP versions, TLS versions or \
               ciphers. The comparison includes the effect of this difference.",
-    action: "Set the protocol with `--http`, `--tls-min`, `--tls-max` or `--ciphers`.",
+    action: "Set the protocol with `--http`, `--tls-min`, `--tls-max` or `--ciphers`. If the \
+             protocols differ on purpose, set `bodies = \"may-differ\"` in `[load]` (`--bodies \
+             may-differ`).",
     explains_difference: true,
     ..BASE
 };

@@ -48,7 +48,10 @@ impl Document {
             header: header(verdict, if few { &lines } else { &[] }),
             sections: Vec::new(),
         };
-        results(&mut document, verdict);
+        // Without a complete block, tables have no values.
+        if verdict.blocks > 0 {
+            results(&mut document, verdict);
+        }
         if !few {
             let section = Section::new("All comparisons").untitled_on_terminal();
             document.push(section.with(Everyone, Block::Verdicts(lines)));

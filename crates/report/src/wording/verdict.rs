@@ -249,6 +249,9 @@ fn sentence(what: &str, ids: &[&str]) -> String {
 
 /// The size of the experiment: `5 complete blocks in random order, 20 trials, 95% intervals`.
 pub(crate) fn basis(verdict: &VerdictDocument) -> String {
+    if verdict.blocks == 0 {
+        return "no complete block".to_owned();
+    }
     let trials: u64 = verdict.variants.iter().map(|v| u64::from(v.trials)).sum();
     format!(
         "{} in random order, {}, 95% intervals",

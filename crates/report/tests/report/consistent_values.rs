@@ -202,3 +202,16 @@ fn no_percentage_is_above_100_and_no_change_has_two_signs() {
         }
     }
 }
+
+#[test]
+fn a_report_without_blocks_has_no_empty_tables() {
+    let mut verdict = experiment("demo").verdict;
+    verdict.blocks = 0;
+    for variant in &mut verdict.variants {
+        (variant.trials, variant.metrics) = (0, Default::default());
+    }
+    let report = Document::of_experiment(&Experiment::of_verdict(verdict));
+    let text = text::render(&report, TextOptions::PLAIN);
+    assert!(text.contains("no complete block"), "{text}");
+    assert!(!text.contains("Rate, response times"), "{text}");
+}

@@ -147,9 +147,10 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
         FindingId::PortExhaustion,
         Severity::Error,
         format!(
-            "{lost} requests failed because no local port was free: {}. The side that closes a \
+            "{} requests failed because no local port was free: {}. The side that closes a \
                 connection first holds the port for another minute. Use more source addresses \
                 (--source), or fewer connections at the same time.",
+            number::count(lost),
             ports::described()
         ),
     ))
@@ -200,9 +201,10 @@ pub(super) fn unsolicited_bytes(times: u64) -> Option<Finding> {
             FindingId::UnaskedBytes,
             Severity::Warning,
             format!(
-                "The server sent bytes {times} times while no request was in flight; each time, \
+                "The server sent bytes {} times while no request was in flight; each time, \
                     the connection was closed. The responses may be longer than their \
-                    Content-Length. Check the Content-Length that the server sends."
+                    Content-Length. Check the Content-Length that the server sends.",
+                number::count(times)
             ),
         )
     })

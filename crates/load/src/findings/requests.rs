@@ -32,22 +32,25 @@ pub(super) fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Opt
         .outcomes
         .iter()
         .filter(|(outcome, _)| outcome.is_failure())
-        .map(|(outcome, n)| format!("{n} {}", outcome.name()))
+        .map(|(outcome, n)| format!("{} {}", number::count(*n), outcome.name()))
         .collect();
     let mut text = format!(
-        "{} of {ended} requests failed ({}): {}.",
-        totals.failed,
+        "{} of {} requests failed ({}): {}.",
+        number::count(totals.failed),
+        number::count(ended),
         number::share(share),
         kinds.join(", ")
     );
     let (named, others) = reasons.split_at(reasons.len().min(REASONS_NAMED_MAX));
     for (outcome, reason, count) in named {
+        let count = number::count(*count);
         text.push_str(&format!(" {}: {reason} ({count}×).", outcome.name()));
     }
     if !others.is_empty() {
         let count: u64 = others.iter().map(|(.., count)| count).sum();
         text.push_str(&format!(
-            " {count} more failures had {} other reasons.",
+            " {} more failures had {} other reasons.",
+            number::count(count),
             others.len()
         ));
     }
@@ -86,8 +89,8 @@ pub(super) fn retried(record: &Record) -> Option<Finding> {
         format!(
             "{} of {} requests ({}) were lost and sent again: {cause}. Their response times \
              include both attempts. Check the server's keep-alive limits.",
-            totals.retried,
-            totals.started,
+            number::count(totals.retried),
+            number::count(totals.started),
             number::share(share)
         ),
     ))

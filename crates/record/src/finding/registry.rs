@@ -164,6 +164,15 @@ impl FindingName {
             FindingName::Unknown(name) => name,
         }
     }
+
+    /// Returns the ID in words, for a sentence that lists findings.
+    pub fn words(&self) -> String {
+        match self.known() {
+            // The ID is the word for the severity, too.
+            Some(FindingId::Errors) => "failed requests".to_owned(),
+            _ => self.as_str().replace('-', " "),
+        }
+    }
 }
 
 impl From<FindingId> for FindingName {

@@ -181,17 +181,18 @@ pub(crate) fn tone(record: &Record) -> Tone {
     }
 }
 
-/// The names of the most severe findings: `Error: generator-stalled`; `None` if no finding is an
+/// The most severe findings in words: `Error: generator stalled`; `None` if no finding is an
 /// error or a warning.
 pub(crate) fn most_severe(record: &Record) -> Option<String> {
-    let (word, severity) = match tone(record) {
-        Tone::Bad => ("Error", Severity::Error),
-        Tone::Care => ("Warning", Severity::Warning),
+    let ((one, many), severity) = match tone(record) {
+        Tone::Bad => (("Error", "Errors"), Severity::Error),
+        Tone::Care => (("Warning", "Warnings"), Severity::Warning),
         Tone::Good | Tone::Muted => return None,
     };
     let names = record.findings.iter().filter(|it| it.severity == severity);
-    let mut names: Vec<&str> = names.map(|it| it.id.as_str()).collect();
+    let mut names: Vec<String> = names.map(|it| it.id.words()).collect();
     names.dedup();
+    let word = if names.len() == 1 { one } else { many };
     Some(format!("{word}: {}", names.join(", ")))
 }
 

@@ -128,9 +128,9 @@ fn names(members: &[&Comparison]) -> String {
 fn outlook(members: &[&Comparison]) -> String {
     let blocks = members.iter().map(|one| one.blocks).min().unwrap_or(0);
     if blocks < INTERVAL_BLOCKS_MIN {
-        let there_are = number::plural(blocks.into(), "complete block", "complete blocks");
+        let there_are = number::plural(blocks.into(), "block is", "blocks are");
         return format!(
-            "; an interval needs {INTERVAL_BLOCKS_MIN} blocks, but only {there_are} have data"
+            "; an interval needs {INTERVAL_BLOCKS_MIN} blocks, but only {there_are} complete"
         );
     }
     let least = members.iter().filter_map(|one| one.more_blocks).min();

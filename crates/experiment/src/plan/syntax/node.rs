@@ -139,7 +139,17 @@ pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> O
             1..=40 if !about.contains('\n') => format!("{message}: {about}"),
             _ => message,
         };
+        let open = error.span().and_then(|span| open_bracket(text, span.start));
+        let opened = open.map(|at| lines.at(at)).filter(|opened| *opened < line);
+        let message = match opened {
+            Some(opened) => format!("{message} (is the bracket in line {opened} closed?)"),
+            None => message,
+        };
         diagnostics.push(PlanError::new(DiagnosticKind::Syntax, file, line, message));
+        if opened.is_some() {
+            // The parser reads all further lines as elements of the array.
+            break;
+        }
     }
     if !errors.is_empty() {
         return None;
@@ -152,6 +162,28 @@ pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> O
     }
     .table(document.get_ref(), 1);
     (diagnostics.count() == before).then_some(table)
+}
+
+/// Returns the offset of the last square bracket or brace before `end` that is not closed there.
+/// Strings of several lines are not considered, so the result is only good for a hint.
+fn open_bracket(text: &str, end: usize) -> Option<usize> {
+    let mut open = Vec::new();
+    let (mut quote, mut is_comment) = (None, false);
+    let before = text.char_indices().take_while(|(at, _)| *at < end);
+    for (at, c) in before {
+        match (c, quote) {
+            ('\n', _) => (quote, is_comment) = (None, false),
+            _ if is_comment => {}
+            (c, Some(end)) if c == end => quote = None,
+            (_, Some(_)) => {}
+            ('"' | '\'', None) => quote = Some(c),
+            ('#', None) => is_comment = true,
+            ('[' | '{', None) => open.push(at),
+            (']' | '}', None) => drop(open.pop()),
+            _ => {}
+        }
+    }
+    open.pop()
 }
 
 /// Removes top-level keys and their values from valid TOML. Whole lines are removed, because a

@@ -364,6 +364,18 @@ fn all_problems_are_reported_at_once_in_line_order() {
 }
 
 #[test]
+fn an_unclosed_bracket_is_one_problem_that_names_its_line() {
+    let text = GOOD.replace("[\"tcp\", \"unix\"]", "[\"tcp\", \"un # ]ix\"");
+    let opened = text[..text.find("un # ]ix").unwrap()].matches('\n').count() + 1;
+    let diagnostics = Study::new().diagnostics(&text);
+    let [only] = &diagnostics[..] else {
+        panic!("{diagnostics:#?}");
+    };
+    let hint = format!("(is the bracket in line {opened} closed?)");
+    assert!(only.ends_with(&hint), "{only}");
+}
+
+#[test]
 fn problems_in_templates_have_file_and_line() {
     let study = Study::new();
     study.write("web.conf", "a\nb {{ app.adress }}\n");

@@ -118,7 +118,9 @@ pub(crate) fn gated(
         metrics.as_ref(),
         hosts.as_ref(),
     )?;
-    gating.conclude(ending, &settings.out)
+    let ending = gating.conclude(ending, &settings.out)?;
+    experiment::store_status(&settings.out, ending);
+    Ok(ending)
 }
 
 fn read(plan: &str) -> Result<Plan, Failure> {

@@ -40,14 +40,31 @@ pub(crate) enum Ending {
     Interrupted,
 }
 
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> ExitCode {
-        ExitCode::from(match ending {
+impl Ending {
+    /// Returns the exit status.
+    pub(crate) fn status(self) -> u8 {
+        match self {
             Ending::Done => 0,
             Ending::Doubtful | Ending::Aborted => 1,
             Ending::CutShort => 3,
             Ending::Interrupted => 130,
-        })
+        }
+    }
+
+    /// Returns the ending of a stored run with this exit status.
+    pub(crate) fn of_stored(status: u8) -> Ending {
+        match status {
+            0 => Ending::Done,
+            3 => Ending::CutShort,
+            130 => Ending::Interrupted,
+            _ => Ending::Doubtful,
+        }
+    }
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> ExitCode {
+        ExitCode::from(ending.status())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Runs a plan from start to end, for all commands that run experiments.
 
 use std::cell::Cell;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
@@ -16,6 +16,7 @@ use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
+use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, pdf, text};
 use prony_stats::VerdictDocument;
@@ -25,7 +26,9 @@ use crate::ending::{Ending, Failure};
 use crate::hosts::Hosts;
 use crate::live::experiment::ExperimentView;
 use crate::metrics::Metrics;
+use crate::output::report_lost;
 use crate::progress::{Progress, ProgressMode};
+use crate::replaced_file::replace;
 use crate::running_load::RunningLoad;
 use crate::watch::ExperimentWatcher;
 use crate::{live, outlook, replaced_file, scripts, signals, terminal};
@@ -126,6 +129,22 @@ pub(crate) fn run(
         remove_secrets(&settings.out, &progress);
     }
     Ok(conclude(&finished, settings, &reports))
+}
+
+/// Stores the exit status of an experiment with its verdict, so that reports have the same status.
+/// Without a stored verdict, there is nothing to report.
+pub(crate) fn store_status(out: &Path, ending: Ending) {
+    let path = out.join("verdict.json");
+    let Ok(text) = read_stored(&path) else { return };
+    let Ok(mut document) = parse_stored::<VerdictDocument>(&text) else {
+        return;
+    };
+    document.exit_status = Some(ending.status());
+    let stored = serde_json::to_string_pretty(&document).map_err(io::Error::other);
+    let stored = stored.and_then(|json| replace(&path, format!("{json}\n").as_bytes()));
+    if let Err(error) = stored {
+        report_lost(Failure::file(path.display(), &error));
+    }
 }
 
 /// Returns true if the experiment is complete or was ended by a condition. Such an experiment can't

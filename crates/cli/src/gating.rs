@@ -104,6 +104,11 @@ impl GateSettings {
             && !self.annotations
     }
 
+    /// Returns true if the command line has conditions, or a run to compare with.
+    pub(crate) fn is_gated(&self) -> bool {
+        !self.gates.is_empty() || self.against.is_some()
+    }
+
     /// Returns the stored run that `--against` names.
     pub(crate) fn against(&self) -> Option<&Stored> {
         self.against.as_ref()

@@ -73,6 +73,10 @@ pub struct VerdictDocument {
     /// two values may be added only if this is `Some(false)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_included: Option<bool>,
+    /// Exit status of the command that ran the experiment. `None` while the experiment runs, and in
+    /// documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u8>,
     /// Findings that qualify the verdicts.
     pub findings: Vec<Finding>,
 }
@@ -146,6 +150,7 @@ impl VerdictDocument {
             looks: evaluation.looks,
             trial_mode: None,
             softirq_included: None,
+            exit_status: None,
             findings,
         }
     }

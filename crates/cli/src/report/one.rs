@@ -40,6 +40,11 @@ pub(super) fn run(
         StoredContent::Experiment(experiment) if experiment.aborted_trial().is_some() => {
             Ending::Aborted
         }
+        // Other conditions than those of the run have their own result.
+        StoredContent::Experiment(experiment) if !gating.is_gated() => {
+            let status = experiment.verdict.exit_status;
+            status.map_or(Ending::Done, Ending::of_stored)
+        }
         // `finish` counts withheld verdicts as failures.
         StoredContent::Experiment(_) => Ending::Done,
         StoredContent::Loads(records) => {

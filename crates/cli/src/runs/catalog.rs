@@ -255,7 +255,9 @@ fn state(dir: &Path) -> RunState {
                 let reason = format!("unknown schema \"{}\"", document.schema);
                 damaged("verdict.json", &reason)
             }
-            Ok(document) if document.blocks == 0 => RunState::WithoutVerdict,
+            Ok(document) if document.blocks == 0 && !document.is_withheld() => {
+                RunState::WithoutVerdict
+            }
             Ok(document) => RunState::WithVerdict(Box::new(document)),
         },
     }

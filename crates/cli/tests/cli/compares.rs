@@ -204,7 +204,7 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
     );
     assert_eq!(workdir.left_running(), Vec::<String>::new());
 
-    rendered_again_it_is_the_same(&workdir, &verdict, &output.out);
+    rendered_again_it_is_the_same(&workdir, &verdict, &output);
 
     // The folder now contains an experiment, so it can't be used for another.
     let output = workdir
@@ -213,15 +213,15 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
     assert!(output.err.contains("--resume"), "{}", output.err);
 }
 
-fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, printed_first: &str) {
+fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, first: &CommandOutput) {
     let again = workdir
         .run(&["report", "r", "--html", "again.html", "--json", "-"])
-        .expect(0);
+        .expect(first.status);
     assert_eq!(workdir.read("again.html"), workdir.read("r/report.html"));
     assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), *verdict);
     workdir
         .run(&["report", "r", "--pdf", "again.pdf", "--svg", "charts/of/it"])
-        .expect(0);
+        .expect(first.status);
     let bytes = |path: &str| std::fs::read(workdir.path(path)).unwrap();
     assert!(bytes("again.pdf") == bytes("r/report.pdf"), "to the byte");
     assert!(bytes("again.pdf").starts_with(b"%PDF-"));
@@ -232,7 +232,9 @@ fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, printed_fir
     );
     let page = workdir.read("r/report.html");
     assert_eq!(charts.len(), page.matches("<svg class=\"wide\"").count());
-    let table = workdir.run(&["report", "r", "--csv", "-"]).expect(0);
+    let table = workdir
+        .run(&["report", "r", "--csv", "-"])
+        .expect(first.status);
     assert!(
         table.out.starts_with("variant,socket,metric,"),
         "{}",
@@ -240,7 +242,7 @@ fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, printed_fir
     );
     let printed = workdir.run(&["report", "r"]).expect(0);
     assert!(
-        printed_first.starts_with(printed.out.trim_end()),
+        first.out.starts_with(printed.out.trim_end()),
         "{}",
         printed.out
     );

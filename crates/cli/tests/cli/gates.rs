@@ -96,6 +96,20 @@ fn an_established_condition_exits_with_1_and_is_reported_everywhere() {
 }
 
 fn judged_again_from_what_is_stored(workdir: &Workdir) {
+    let shown = workdir.run(&["report", "r"]).expect(1);
+    assert!(shown.out.contains("p50"), "{}", shown.out);
+    for more in [
+        ["--junit", "again.xml"],
+        ["--html", "again.html"],
+        ["--csv", "again.csv"],
+    ] {
+        let args = [&["report", "r"], &more[..]].concat();
+        workdir.run(&args).expect(1);
+    }
+    assert!(workdir.read("again.xml").contains("<failure "));
+    let document: Value = serde_json::from_str(&workdir.read("r/verdict.json")).unwrap();
+    assert_eq!(document["exit_status"], 1);
+    check_schema("prony.verdict-1.schema.json", &document);
     let report = |condition: &str| workdir.run(&["report", "r", "--fail-if", condition]);
     report("p50 of new > old + 5%").expect(1);
     report("p50 of new < old").expect(0);
@@ -134,7 +148,8 @@ fn judged_again_from_what_is_stored(workdir: &Workdir) {
     // `--github` appends the summary to the file.
     let github = ["report", "r", "--github", "summary.md"];
     let before = workdir.read("summary.md").len();
-    workdir.run(&github).expect(0);
+    // The condition of the run failed, so it fails whenever the run is shown.
+    workdir.run(&github).expect(1);
     assert!(workdir.read("summary.md").len() > before);
 }
 

@@ -110,7 +110,33 @@ impl RunVerdicts<'_> {
                 seconds: self.seconds_of(&gate.name),
             });
         }
+        cases.extend(self.stored_status());
         cases
+    }
+
+    /// Returns a case for a stored run that failed for a reason that nothing else shows here, such
+    /// as a condition of its command.
+    fn stored_status(&self) -> Option<Case> {
+        let StoredContent::Experiment(experiment) = &self.new.content else {
+            return None;
+        };
+        let status = experiment
+            .verdict
+            .exit_status
+            .filter(|&status| status != 0)?;
+        let is_shown = self.new.comparisons().iter();
+        let is_shown = is_shown
+            .map(|one| one.verdict)
+            .any(|one| one == Verdict::Withheld);
+        let is_own = self.gates.is_empty() && self.runs.is_none() && !is_shown;
+        is_own.then(|| Case {
+            kind: "condition",
+            name: "exit status of the run".to_owned(),
+            status: CaseStatus::Failed,
+            word: "failed",
+            text: format!("The command that ran the experiment exited with status {status}."),
+            seconds: self.seconds_of(""),
+        })
     }
 
     fn comparison(&self, comparison: &Comparison) -> Case {

@@ -27,6 +27,7 @@ end
 
 -- Accepts a separator between the copies.
 function string.rep(text, count, between)
+   count = tonumber(count) or count
    if not between or count < 2 then return called("rep", pcall(rep, text, count)) end
    return rep(text .. between, count - 1) .. text
 end
@@ -58,6 +59,7 @@ end
 
 function table.move(from, first, last, at, to)
    to = to or from
+   first, last, at = tonumber(first), tonumber(last), tonumber(at)
    local forwards = to ~= from or at <= first or at > last
    for i = forwards and 0 or last - first, forwards and last - first or 0, forwards and 1 or -1 do
       to[at + i] = from[first + i]

@@ -5,7 +5,7 @@ local wrk = wrk
 
 local function names_host(headers)
    for name in pairs(headers) do
-      if name:lower() == "host" then return true end
+      if tostring(name):lower() == "host" then return true end
    end
    return false
 end
@@ -28,7 +28,7 @@ end
 -- Called in each thread's own state, before the load.
 function wrk.init(args)
    if not names_host(wrk.headers) then
-      local host = wrk.host
+      local host = tostring(wrk.host)
       if host:find(":", 1, true) then host = "[" .. host .. "]" end
       if wrk.port then host = host .. ":" .. wrk.port end
       wrk.headers["Host"] = host
@@ -38,13 +38,15 @@ function wrk.init(args)
    function wrk.request() return always end
 end
 
--- Formats a request. Missing arguments are taken from the table `wrk`.
+-- Formats a request. Missing arguments are taken from the table `wrk`. Numbers are accepted in place
+-- of strings, as by Lua's own functions.
 function wrk.format(method, path, headers, body)
    headers, body = headers or wrk.headers, body or wrk.body
+   if type(body) == "number" then body = tostring(body) end
    local parts = { (method or wrk.method) .. " " .. (path or wrk.path) .. " HTTP/1.1\r\n" }
    local host = false
    for name, value in pairs(headers) do
-      local plain = name:lower()
+      local plain = tostring(name):lower()
       if plain == "host" then host = true end
       if plain ~= "content-length" then
          parts[#parts + 1] = name .. ": " .. tostring(value) .. "\r\n"

@@ -428,6 +428,27 @@ mod tests {
     }
 
     #[test]
+    fn numbers_and_strings_replace_each_other_in_arguments() {
+        for text in [
+            "wrk.headers = { A = 1, [2] = 'x' }\n\
+             local r = wrk.format('POST', '/', nil, 12.5)\n\
+             assert(r:find('Content-Length: 4\\r\\n', 1, true) and r:find('\\r\\n\\r\\n12.5$'), r)\n\
+             assert(r:find('A: 1\\r\\n', 1, true) and r:find('2: x\\r\\n', 1, true), r)",
+            "wrk.body = 7\nassert(wrk.format():find('\\r\\n\\r\\n7$'))",
+            "assert(wrk.format(1, 2):find('^1 2 HTTP/1.1'))",
+            "wrk.host = 5\nwrk.init({})\nassert(wrk.headers.Host == '5')",
+            "assert(string.rep('x', '3', 0) == 'x0x0x')",
+            "assert(string.rep('x', '2') == 'xx' and string.format('%d %s', '5', 5) == '5 5')",
+            "assert(math.log('8', '2') == 3)",
+            "assert(table.move({ 1, 2, 3 }, '2', '3', '10', {})[11] == 3)",
+            "assert(bit.band('15', 6) == 6 and bit.tohex('255', '2') == 'ff')",
+        ] {
+            let result = run(text, ScriptLimits::default());
+            assert_eq!(result.err().map(|fault| fault.to_string()), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_first_line_for_the_shell_is_skipped_and_counted() {
         let limits = ScriptLimits::default();
         assert!(run("#!/usr/bin/lua\nlocal x = 1", limits).is_ok());

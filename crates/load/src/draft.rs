@@ -225,6 +225,28 @@ impl ListReader<'_> {
         check_framing(headers).is_err()
     }
 
+    /// Checks that a line without a scheme isn't for another host than the base URL's. It may be a
+    /// word of a file that is not a list.
+    fn check_host(&self, line: &ListedRequest<'_>, url: &Url) -> Result<(), SettingsError> {
+        let Some(base) = &self.base else {
+            return Ok(());
+        };
+        let is_foreign = !line.url.starts_with('/')
+            && !url::has_scheme(&line.url)
+            && (&url.host, url.port) != (&base.host, base.port);
+        if !is_foreign {
+            return Ok(());
+        }
+        let host = url.host_header();
+        let text = format!(
+            "{}\"{}\" is on another server ({host}) than the load's URL; if that is intended, write \
+             http://{1}; for a path, write /{1}",
+            self.list.prefix(line.number),
+            line.url,
+        );
+        Err(SettingsError::about("urls").text(text))
+    }
+
     /// Parses the URL of a line.
     fn url(&self, line: &ListedRequest<'_>) -> Result<Url, SettingsError> {
         let url = Url::parse(&line.url, self.base.as_ref()).map_err(|error| {
@@ -265,6 +287,7 @@ impl ListReader<'_> {
             varying,
         };
         let draft = self.drafter.draft(source)?;
+        self.check_host(line, &draft.url)?;
         Ok(RequestDraft {
             expect_status: line.expect_status.clone(),
             ..draft
@@ -621,5 +644,38 @@ fn check_framing<'h>(
              sends the correct Content-Length)"
         ))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::LoadSettings;
+
+    #[test]
+    fn lines_without_a_scheme_stay_on_the_server_of_the_load() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list");
+        let settings = LoadSettings::typed(&format!("--urls {}", path.display()));
+        let resolved = |list: &str, url: Option<&str>| {
+            std::fs::write(&path, list).unwrap();
+            let spec = settings.resolve(url);
+            spec.map(drop).map_err(|error| error.to_string())
+        };
+        let base = Some("http://127.0.0.1:9");
+        for count in [1, 5_000] {
+            let list = |line: &str| "/a\n".repeat(count) + line;
+            assert_eq!(resolved(&list("127.0.0.1:9/b"), base), Ok(()));
+            assert_eq!(resolved(&list("http://127.0.0.2:9/b"), base), Ok(()));
+            for (line, host) in [("127.0.0.2:9/b", "127.0.0.2:9"), ("127.0.0.1", "127.0.0.1")] {
+                let error = resolved(&list(line), base).unwrap_err();
+                let expected = format!(
+                    "list:{}: \"{line}\" is on another server ({host}) than the load's URL; if \
+                     that is intended, write http://{line}; for a path, write /{line}",
+                    count + 1
+                );
+                assert!(error.ends_with(&expected), "{error}");
+            }
+        }
+        assert_eq!(resolved("127.0.0.1:9/a\n127.0.0.2:9/b\n", None), Ok(()));
     }
 }

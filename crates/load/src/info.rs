@@ -7,7 +7,7 @@ use crate::draft::{Braces, drafts};
 use crate::entries::{self, Entries};
 use crate::error::SpecError;
 use crate::long_list::LongList;
-use crate::settings::LoadSettings;
+use crate::settings::{LoadSettings, RequestOrder};
 
 /// Facts about the URLs of a load.
 pub(crate) struct UrlFacts<'a> {
@@ -15,6 +15,7 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) url: &'a str,
     /// Number of distinct requests.
     pub(crate) requests: usize,
+    pub(crate) order: RequestOrder,
     pub(crate) uses_tls: bool,
     /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
@@ -43,6 +44,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
         entries: entries.list,
         url: url.unwrap_or(&first),
         requests: long_list.map_or(drafts.len(), LongList::len),
+        order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
     };
     Ok(describe(settings, &urls))
@@ -78,6 +80,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         follow: settings.follow.unwrap_or(0),
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
         urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
+        order: (urls.requests > 1).then(|| urls.order.to_string()),
         timeout_s: settings.timeout().as_secs_f64(),
         entries: urls.entries.clone(),
         script: settings
@@ -164,6 +167,8 @@ mod tests {
                     ..typed
                 };
                 assert_eq!(*resolved, expected, "{words} {url}");
+                let order = words.contains("--urls").then(|| "sequence".to_owned());
+                assert_eq!(resolved.order, order, "{words} {url}");
             }
         }
     }

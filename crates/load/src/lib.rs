@@ -109,5 +109,5 @@ pub use slices::{LoadSlice, SliceReport, Slices};
 pub use spec::LoadSpec;
 pub use status_set::StatusSet;
 pub use template::data_columns;
-pub use url_list::{is_one_word, split_body_file};
+pub use url_list::{is_one_word, read_text, split_body_file};
 pub use writer::Writer;

@@ -10,12 +10,12 @@ use crate::socket::Peer;
 use crate::source::Sources;
 use crate::url::{self, Url};
 
-/// An entry `HOST:PORT:ADDR` of `--resolve`.
+/// An entry `HOST:PORT:ADDR[,ADDR]…` of `--resolve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FixedAddress {
     host: String,
     port: u16,
-    address: IpAddr,
+    addresses: Vec<IpAddr>,
 }
 
 impl FixedAddress {
@@ -37,17 +37,25 @@ impl FixedAddress {
 
     pub(crate) fn parse(typed: &str) -> Result<FixedAddress, SettingsError> {
         let mut parts = typed.splitn(3, ':');
-        let (host, port, address) = (parts.next(), parts.next(), parts.next());
+        let (host, port, addresses) = (parts.next(), parts.next(), parts.next());
         let port = port.and_then(|port| port.parse().ok());
-        let address = address.and_then(|a| a.trim_matches(['[', ']']).parse().ok());
-        match (host, port, address) {
-            (Some(host), Some(port), Some(address)) if !host.is_empty() => Ok(FixedAddress {
+        let addresses = addresses.and_then(|addresses| {
+            let each = addresses.split(',');
+            let each = each.map(|address| address.trim_matches(['[', ']']).parse().ok());
+            each.collect::<Option<Vec<IpAddr>>>()
+        });
+        match (host, port, addresses) {
+            (Some(host), Some(port), Some(addresses)) if !host.is_empty() => Ok(FixedAddress {
                 host: url::ascii_host(host).unwrap_or_else(|| host.to_owned()),
                 port,
-                address,
+                addresses,
             }),
-            _ => Err(SettingsError::value("resolve", format!("\"{typed}\""))
-                .text(": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1")),
+            _ => Err(
+                SettingsError::value("resolve", format!("\"{typed}\"")).text(
+                    ": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1; separate several \
+                       addresses with commas",
+                ),
+            ),
         }
     }
 }
@@ -71,7 +79,10 @@ impl Resolver<'_> {
     /// The host has no address.
     pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
         match self.fixed(url) {
-            Some(fixed) => Ok(vec![SocketAddr::new(fixed.address, url.port)]),
+            Some(fixed) => {
+                let addresses = fixed.addresses.iter();
+                Ok(addresses.map(|it| SocketAddr::new(*it, url.port)).collect())
+            }
             None => (url.host.as_str(), url.port)
                 .to_socket_addrs()
                 .map(Iterator::collect)
@@ -339,6 +350,20 @@ mod tests {
             resolver.peer(&url).unwrap(),
             Peer::Tcp("[::1]:80".parse().unwrap())
         );
+        // The first address that accepts a connection is used, as for a name with several addresses.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let several = format!("example.test:{port}:127.0.0.9,[::1],127.0.0.1");
+        let several = [FixedAddress::parse(&several).unwrap()];
+        let resolver = Resolver {
+            fixed: &several,
+            ..resolver
+        };
+        let url = Url::parse(&format!("http://example.test:{port}/"), None).unwrap();
+        assert_eq!(resolver.addresses(&url).unwrap().len(), 3);
+        let expected = Peer::Tcp(listener.local_addr().unwrap());
+        assert_eq!(resolver.peer(&url).unwrap(), expected);
+        assert!(FixedAddress::parse("a:1:127.0.0.1,").is_err());
         let near = Url::parse("http://[fe80::1]/", None).unwrap();
         assert!(resolver.peer(&near).is_err());
         assert!(FixedAddress::parse("a:b:c").is_err());

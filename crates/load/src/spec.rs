@@ -261,7 +261,7 @@ impl LoadSettings {
             tls,
             sources,
             forecast: scarce.into_iter().chain(limited).collect(),
-            order: order(settings, listed.weights.is_some()),
+            order: settings.order_of(listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model: LoopModel::new(settings),
             think: settings.think,
@@ -492,6 +492,7 @@ impl LoadSpec {
             entries: self.entries.list.clone(),
             url: url.unwrap_or(&first),
             requests: self.distinct_requests(),
+            order: self.order,
             uses_tls: self.tls.is_some(),
         };
         LoadInfo {
@@ -564,18 +565,6 @@ fn check_limits(
     }
     open_files::check(connections, workers)?;
     ports::predict_shortage(connections, sources, targets)
-}
-
-/// Returns the order of the list. If requests have weights, `weighted` is the default, because
-/// weights have no effect in another order. Users with cookies each go through the list, because a
-/// request may need the cookies of earlier ones.
-fn order(settings: &LoadSettings, has_weights: bool) -> RequestOrder {
-    let default_order = match (has_weights, settings.cookies) {
-        (true, _) => RequestOrder::Weighted,
-        (false, true) => RequestOrder::PerUser,
-        (false, false) => RequestOrder::Sequence,
-    };
-    settings.order.unwrap_or(default_order)
 }
 
 /// Returns the running totals of the weights.

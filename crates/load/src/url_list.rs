@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
@@ -44,7 +45,7 @@ pub(crate) enum ListedBody<'a> {
 
 /// A list that has been read, but not parsed.
 pub(crate) struct UrlList {
-    text: String,
+    text: Cow<'static, str>,
     /// Path of the file, as shown in messages.
     shown: String,
     /// Folder of the list. File names in the list are relative to it.
@@ -60,9 +61,15 @@ impl UrlList {
     pub(crate) fn read(path: &Path) -> Result<UrlList, SettingsError> {
         let list = UrlList {
             text: read_text(path)?,
-            shown: path.display().to_string(),
+            shown: match path == Path::new(STDIN) {
+                true => "standard input".to_owned(),
+                false => path.display().to_string(),
+            },
             folder: folder_of(path).to_owned(),
         };
+        if let Some(kind) = foreign_format(&list.text) {
+            return Err(of_file(path, kind));
+        }
         match list.len() {
             0 => Err(of_file(
                 path,
@@ -147,11 +154,63 @@ pub fn split_body_file(line: &str) -> Option<(&str, &str)> {
     }
 }
 
-fn read_text(path: &Path) -> Result<String, SettingsError> {
-    let bytes = input_file::read(path, DATA_BYTES_MAX)
-        .map_err(|error| of_file(path, &error.to_string()))?;
-    input_file::decode(bytes).map_err(|error| of_file(path, error))
+/// Path that stands for standard input.
+const STDIN: &str = "-";
+
+/// Reads the text of a list. Standard input is read once, because a list may be needed several
+/// times: before a load, for each variant of an experiment, and for agents.
+///
+/// # Errors
+///
+/// The file can't be read, or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<Cow<'static, str>, SettingsError> {
+    static STDIN_TEXT: OnceLock<Result<String, SettingsError>> = OnceLock::new();
+    let read = |file: &Path| {
+        let bytes = input_file::read(file, DATA_BYTES_MAX)
+            .map_err(|error| of_file(path, &error.to_string()))?;
+        input_file::decode(bytes).map_err(|error| of_file(path, error))
+    };
+    if path != Path::new(STDIN) {
+        return read(path).map(Cow::Owned);
+    }
+    let text = STDIN_TEXT.get_or_init(|| read(Path::new("/dev/stdin")));
+    text.as_deref().map(Cow::Borrowed).map_err(Clone::clone)
 }
+
+/// Returns the reason why a file in another program's format can't be used, if it is one.
+fn foreign_format(text: &str) -> Option<&'static str> {
+    let (_, first) = request_lines(text).next()?;
+    let lacks_url = |line: &str| {
+        let object: Option<serde_json::Map<String, serde_json::Value>> =
+            serde_json::from_str(line).ok();
+        object.is_some_and(|object| !object.contains_key("url"))
+    };
+    let is_cell = |cell: &str| {
+        let mut chars = cell.trim_matches('"').chars();
+        chars.next().is_some_and(|c| c.is_ascii_alphabetic())
+            && chars.all(|c| c.is_ascii_alphanumeric() || "_- ".contains(c))
+    };
+    match first {
+        "{" if text.contains("\"log\"") && text.contains("\"entries\"") => Some(HAR),
+        _ if first.starts_with('{') && first.contains("\"log\"") && lacks_url(first) => Some(HAR),
+        "{" | "[" | "[{" => Some(JSON),
+        _ if first.starts_with('[') && first.ends_with(']') => Some(JSON),
+        _ if first.starts_with('{') && !first.starts_with("{{") && lacks_url(first) => {
+            Some(JSON_LINES)
+        }
+        _ if first.contains(',') && first.split(',').all(is_cell) => Some(CSV),
+        _ => None,
+    }
+}
+
+const HAR: &str = "this is a HAR file, not a list of URLs; write one URL per line, for example with \
+                   jq -r '.log.entries[].request.url'";
+const JSON: &str = "this is a JSON document, not a list of URLs; write one URL, or one JSON object \
+                    such as {\"url\": \"/a\", \"method\": \"POST\"}, per line";
+const JSON_LINES: &str = "these JSON lines have no \"url\"; write a JSON request like {\"url\": \
+                          \"/a\", \"method\": \"POST\"} on each line";
+const CSV: &str = "this is a CSV file, not a list of URLs; write one URL per line, or use the \
+                   columns as {{ values }} in URLs with --data";
 
 fn of_file(path: &Path, error: &str) -> SettingsError {
     SettingsError::value("urls", path.display()).text(format!(": {error}"))
@@ -335,7 +394,7 @@ mod tests {
 
     fn list(text: &str) -> UrlList {
         UrlList {
-            text: text.to_owned(),
+            text: Cow::Owned(text.to_owned()),
             shown: "urls.txt".to_owned(),
             folder: PathBuf::from("/nowhere"),
         }
@@ -465,6 +524,30 @@ mod tests {
             let error = error(&format!("/a\n{line}\n"));
             assert!(error.starts_with("urls.txt:2: "), "{error}");
             assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_of_other_programs_are_recognized() {
+        for (text, kind) in [
+            ("{\"log\": {\"entries\": []}}", Some(HAR)),
+            (
+                "{\n  \"log\": {\n \"version\": \"1.2\",\n \"entries\": []}}",
+                Some(HAR),
+            ),
+            ("[\n{\"url\": \"/a\"}]", Some(JSON)),
+            ("[\"/a\", \"/b\"]", Some(JSON)),
+            ("{\"path\": \"/a\"}\n{\"path\": \"/b\"}", Some(JSON_LINES)),
+            ("id,name\n1,x\n", Some(CSV)),
+            ("\"id\",\"full name\"\n1,x\n", Some(CSV)),
+            ("# list\n/a,b\n", None),
+            ("localhost\nexample.test/a,b\n", None),
+            ("{\"url\": \"/a\"}\n", None),
+            ("{\"url\": \"/\", \"metod\": 1}\n", None),
+            ("{{ host }}", None),
+            ("[::1]:80/a", None),
+        ] {
+            assert_eq!(foreign_format(text), kind, "{text}");
         }
     }
 

@@ -167,6 +167,9 @@ pub struct LoadInfo {
     /// Number of distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,
+    /// Order in which the list of URLs is requested, such as `per-user`; `None` for a single request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,

@@ -210,7 +210,7 @@ struct LoadFlags {
     /// Give each virtual user a cookie jar, so that it sends back cookies that responses set [default: cookies are ignored]
     #[arg(long, help_heading = "Request")]
     cookies: bool,
-    /// A file with one request per line: URL, "URL POST body", "URL POST <file" or a JSON object
+    /// A file (`-` for standard input) with one request per line: URL, "URL POST body", "URL POST <file" or a JSON object
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     urls: Option<PathBuf>,
     /// Follow up to N redirects; a redirect chain counts as one request [default: 0]
@@ -288,7 +288,7 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     proxy_source: Vec<SourceRange>,
-    /// Connect to ADDR for HOST:PORT without a name lookup; repeatable
+    /// Connect to ADDR (or the first of ADDR,ADDR… that accepts) for HOST:PORT without a name lookup; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
     resolve: Vec<String>,
     /// Give up on a request after TIME; 0 means never [default: 20s]

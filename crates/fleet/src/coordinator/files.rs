@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use prony_load::{LoadSettings, flag_of, split_body_file};
+use prony_load::{LoadSettings, flag_of, read_text, split_body_file};
 
 /// Files to send to the agents: for each file, its name on the agents and its content.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
@@ -37,8 +37,7 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
     }
     if let Some(path) = &mut settings.urls {
         let shown = format!("--urls {}", path.display());
-        let list = String::from_utf8(read("--urls", path)?)
-            .map_err(|_| format!("{shown}: not UTF-8 text"))?;
+        let list = read_text(path).map_err(|error| error.to_string())?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let list = with_bodies(&list, &shown, folder, &mut files)?;
         files.push(("urls".to_owned(), list.into_bytes()));

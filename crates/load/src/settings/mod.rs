@@ -147,7 +147,7 @@ pub struct LoadSettings {
     /// Addresses in PROXY headers, in place of the connection's own.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "is_empty")]
     pub proxy_source: Vec<SourceRange>,
-    /// Addresses of host names, each as `HOST:PORT:ADDR`.
+    /// Addresses of host names, each as `HOST:PORT:ADDR[,ADDR]…`.
     #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
     pub resolve: Vec<String>,
     /// Time after which a request fails, 0 for never; by default 20 s.
@@ -496,6 +496,18 @@ impl LoadSettings {
             }
         }
         Ok(())
+    }
+
+    /// Returns the order of the list. If requests have weights, `weighted` is the default, because
+    /// weights have no effect in another order. Users with cookies each go through the list, because
+    /// a request may need the cookies of earlier ones.
+    pub(crate) fn order_of(&self, has_weights: bool) -> RequestOrder {
+        let default_order = match (has_weights, self.cookies) {
+            (true, _) => RequestOrder::Weighted,
+            (false, true) => RequestOrder::PerUser,
+            (false, false) => RequestOrder::Sequence,
+        };
+        self.order.unwrap_or(default_order)
     }
 
     /// Connections to keep open.

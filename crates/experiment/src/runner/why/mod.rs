@@ -11,8 +11,8 @@ mod tests;
 
 use prony_record::{Finding, number};
 use prony_stats::{
-    Change, Comparison, Design, Effect, Evaluation, Explanation, Metric, MetricRole, MovedMetric,
-    Movement, MovementRole, OneSidedFinding, RateParts, Verdict, changed_cost,
+    Change, Comparison, Design, Direction, Effect, Evaluation, Explanation, Metric, MetricRole,
+    MovedMetric, Movement, MovementRole, OneSidedFinding, RateParts, Verdict, changed_cost,
     service_movement_text, undecided_cost_text,
 };
 
@@ -39,15 +39,17 @@ pub(crate) fn of(
     let differing = evaluation.comparisons.iter();
     for comparison in differing.filter(|c| c.verdict != Verdict::Equivalent) {
         let slower_side = slower_side(comparison);
+        let is_withheld = comparison.verdict == Verdict::Withheld;
         let same = |group: &&mut ComparisonGroup<'_>| {
             let first = group.comparisons[0];
-            group.slower_side == slower_side
+            (group.slower_side, group.is_withheld) == (slower_side, is_withheld)
                 && (&first.levels, &first.against) == (&comparison.levels, &comparison.against)
         };
         match groups.iter_mut().find(same) {
             Some(group) => group.comparisons.push(comparison),
             None => groups.push(ComparisonGroup {
                 slower_side,
+                is_withheld,
                 comparisons: vec![comparison],
             }),
         }
@@ -71,7 +73,7 @@ pub(crate) fn of(
     entries.collect()
 }
 
-/// The slower of the two variants, according to a verdict.
+/// The slower of the two variants, according to a verdict or, if it is withheld, to the interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlowerSide {
     Variant,
@@ -84,13 +86,25 @@ fn slower_side(comparison: &Comparison) -> SlowerSide {
     match comparison.verdict {
         Verdict::Slower => SlowerSide::Variant,
         Verdict::Faster => SlowerSide::Baseline,
-        Verdict::Equivalent | Verdict::Undecided | Verdict::Withheld => SlowerSide::Unknown,
+        Verdict::Equivalent | Verdict::Undecided => SlowerSide::Unknown,
+        Verdict::Withheld => {
+            let effect = &comparison.effect;
+            let is_more = effect.low.is_some_and(|low| low > 1.0);
+            let is_less = effect.high.is_some_and(|high| high < 1.0);
+            match (is_more, is_less, comparison.metric.direction()) {
+                (true, _, Direction::Lower) | (_, true, Direction::Higher) => SlowerSide::Variant,
+                (true, _, Direction::Higher) | (_, true, Direction::Lower) => SlowerSide::Baseline,
+                _ => SlowerSide::Unknown,
+            }
+        }
     }
 }
 
 /// Comparisons of the same two variants whose verdicts point in the same direction.
 struct ComparisonGroup<'a> {
     slower_side: SlowerSide,
+    /// True if the verdicts are withheld.
+    is_withheld: bool,
     comparisons: Vec<&'a Comparison>,
 }
 
@@ -160,6 +174,9 @@ impl ComparisonGroup<'_> {
     ) -> String {
         let unclear = movements.iter().filter(|m| !m.moved && !m.same).count();
         let mut text = self.best(movements, moved, unclear);
+        if self.is_withheld {
+            text = format!("The verdict is withheld; this describes what was measured. {text}");
+        }
         if let Some(parts) = self.parts_text(moved, findings, rate_parts, unclear) {
             text = format!("{text} {parts}");
         }
@@ -188,6 +205,9 @@ impl ComparisonGroup<'_> {
         match (self.slower_side, best.part) {
             (SlowerSide::Unknown, _) => {
                 let cost = changed_cost(moved).unwrap_or(best);
+                if self.is_withheld {
+                    return format!("Another metric clearly changed: {}.", cost.text);
+                }
                 self.undecided_text(cost).unwrap_or_else(|| {
                     format!(
                         "No difference in speed is established, but another metric clearly \

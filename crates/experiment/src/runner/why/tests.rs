@@ -81,7 +81,11 @@ fn told_of(
             results.push(result);
         }
     }
-    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    let mut evaluation = evaluate(&design, &trials, &[]).unwrap();
+    let is_error = |(finding, _): &FindingOfVariants<'_>| finding.severity == Severity::Error;
+    if findings.iter().any(is_error) {
+        evaluation.withhold(|_| true, "made up");
+    }
     let services = evaluations(&design, &evaluation, &results);
     of(&design, &evaluation, &results, findings, &services)
 }
@@ -91,6 +95,36 @@ fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
 }
 
 const RATE: [Metric; 1] = [Metric::RatePerS];
+
+#[test]
+fn a_withheld_difference_is_described_as_such() {
+    let error = Finding::new(FindingId::BytesDiffer, Severity::Error, "made up");
+    let findings: [FindingOfVariants<'_>; 1] = [(&error, &[TCP])];
+    let of = |tcp_per_s| {
+        let metrics = [
+            (Metric::RatePerS, tcp_per_s, 1_000.0),
+            (Metric::ServerCpuUsPerRequest, 1_310.0, 1_000.0),
+        ];
+        told_of(&RATE, &metrics, &|_, _| {}, &findings).remove(0)
+    };
+    let slower = of(750.0);
+    let mark = "The verdict is withheld; this describes what was measured. ";
+    assert!(slower.text.starts_with(mark), "{}", slower.text);
+    assert!(
+        slower
+            .text
+            .contains("The largest change that could explain it: ")
+    );
+    assert_eq!(
+        parts(&slower),
+        [(Metric::ServerCpuUsPerRequest, MovementRole::With)]
+    );
+    assert!(slower.rate_parts.is_some());
+    let equal = of(1_000.0);
+    assert!(equal.text.starts_with(mark), "{}", equal.text);
+    assert!(!equal.text.contains("established"), "{}", equal.text);
+    assert!(equal.rate_parts.is_none());
+}
 
 #[test]
 fn explanations_are_ordered_by_certain_cost_and_counter_evidence_is_last() {

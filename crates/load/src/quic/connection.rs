@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use prony_record::QuicUse;
@@ -83,6 +83,10 @@ pub(crate) enum StreamEnd {
     Gone,
 }
 
+/// Time after the last datagram at which a handshake without any timer is probed: the first probe
+/// timeout before a round trip has been measured (RFC 9002 §6.2.2).
+const HANDSHAKE_PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Datagrams to be sent. All of them have the same length, except that the last one may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatagramBatch {
@@ -104,6 +108,8 @@ pub(crate) struct QuicConnection {
     owes_handshake: bool,
     early_data: EarlyData,
     packets_received: u64,
+    /// Time of the last datagram that was sent, or of the last probe.
+    last_attempt: Instant,
     /// The HTTP/3 error code with which this side closes the connection.
     close_code: Option<VarInt>,
     /// Events that were taken from quinn-proto.
@@ -141,6 +147,7 @@ impl QuicConnection {
             owes_handshake: false,
             early_data,
             packets_received: 0,
+            last_attempt: now,
             close_code: None,
             events: VecDeque::new(),
         })
@@ -175,6 +182,10 @@ impl QuicConnection {
     /// Handles timers that expired by `now`. Must be called at or after
     /// [`QuicConnection::timeout`].
     pub(crate) fn expire(&mut self, now: Instant) {
+        if self.connection.poll_timeout().is_none() && self.probe_at().is_some_and(|at| at <= now) {
+            self.connection.ping();
+            self.last_attempt = now;
+        }
         self.connection.handle_timeout(now);
         self.exchange_endpoint_events();
     }
@@ -193,7 +204,16 @@ impl QuicConnection {
 
     /// Returns the time at which [`QuicConnection::expire`] must be called.
     pub(crate) fn timeout(&mut self) -> Option<Instant> {
-        self.connection.poll_timeout()
+        self.connection.poll_timeout().or_else(|| self.probe_at())
+    }
+
+    /// Returns the time at which a handshake without any timer needs a probe. quinn-proto sets no
+    /// timer if the server has acknowledged all packets except early data. If the server's packets
+    /// were lost until it had used up its anti-amplification limit, both sides would wait forever
+    /// (RFC 9002 §6.2.2.1).
+    fn probe_at(&self) -> Option<Instant> {
+        let may_stall = self.connection.is_handshaking() && self.early_data == EarlyData::Offered;
+        may_stall.then(|| self.last_attempt + HANDSHAKE_PROBE_INTERVAL)
     }
 
     /// Appends the next datagrams to be sent to `out`, if there are any. Up to `segments_max`
@@ -210,6 +230,7 @@ impl QuicConnection {
         let segments = segments_max.clamp(1, BATCH_DATAGRAMS_MAX);
         let transmit = self.connection.poll_transmit(now, segments, out)?;
         self.owes_handshake = false;
+        self.last_attempt = now;
         Some(DatagramBatch {
             segment_bytes: transmit.segment_size.unwrap_or(transmit.size),
             ecn: transmit.ecn,

@@ -210,7 +210,7 @@ struct LoadFlags {
     /// Give each virtual user a cookie jar, so that it sends back cookies that responses set [default: cookies are ignored]
     #[arg(long, help_heading = "Request")]
     cookies: bool,
-    /// A file (`-` for standard input) with one request per line: URL, "URL POST body", "URL POST <file" or a JSON object
+    /// A file (`-` for standard input) of requests, one per line: URL, "URL POST body", "URL POST <file" or JSON
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     urls: Option<PathBuf>,
     /// Follow up to N redirects; a redirect chain counts as one request [default: 0]

@@ -30,11 +30,7 @@ const FIRST_PORT: u16 = 40_001;
 /// author.
 pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> String {
     let forecast = forecast(plan, settings, block_time);
-    let (least, most) = forecast.blocks;
-    let blocks = match least == most {
-        true => number::plural(u64::from(least), "block", "blocks"),
-        false => format!("{least} to {most} blocks"),
-    };
+    let blocks = blocks_of(&forecast);
     let time = match block_time {
         BlockTime::Planned(_) => about(&forecast),
         BlockTime::Searched { .. } => about(&forecast),
@@ -76,6 +72,27 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     lines.extend(prony_load::cpu_quota_finding().map(|found| format!("note: {}", found.text)));
     lines.join("\n")
+}
+
+/// Returns a line with the forecast after the pre-check, which has measured the `overhead` of a
+/// block's trials. Returns `None` if the time is unknown.
+pub(crate) fn checked(forecast: &Forecast, overhead: Duration) -> Option<String> {
+    forecast.time?;
+    let services = number::time(overhead.as_secs_f64() * 1e6);
+    Some(format!(
+        "forecast: {} for {}; starting, checking and stopping the services takes {services} per \
+            block",
+        about(forecast),
+        blocks_of(forecast)
+    ))
+}
+
+fn blocks_of(forecast: &Forecast) -> String {
+    let (least, most) = forecast.blocks;
+    match least == most {
+        true => number::plural(u64::from(least), "block", "blocks"),
+        false => format!("{least} to {most} blocks"),
+    }
 }
 
 /// Returns the duration of a block if the plan alone determines it, without a probe. `mode` states
@@ -368,13 +385,14 @@ fn span(span: Duration) -> String {
     number::span(span.as_secs_f64())
 }
 
-/// Rounds a forecast to whole seconds up to 100 s, and to whole minutes above, because forecasts
-/// are not more precise.
+/// Rounds a forecast to whole seconds up to 100 s, to tens of seconds up to 10 min, and to whole
+/// minutes above, because forecasts are not more precise.
 fn coarse(span: Duration) -> String {
     let seconds = span.as_secs_f64().max(1.0);
-    number::span(if seconds < 100.0 {
-        seconds.round()
-    } else {
-        (seconds / 60.0).round() * 60.0
-    })
+    let unit = match seconds {
+        ..100.0 => 1.0,
+        100.0..600.0 => 10.0,
+        _ => 60.0,
+    };
+    number::span((seconds / unit).round() * unit)
 }

@@ -16,6 +16,7 @@ use prony_stats::{Verdict, VerdictDocument};
 use crate::live::experiment::ExperimentNotes;
 use crate::live::experiment_state::{ExperimentState, TrialPhase};
 use crate::live::rounds::Rounds;
+use crate::outlook;
 use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use prony_fleet::coordinator::Feed;
@@ -82,6 +83,7 @@ impl<'a> ExperimentWatcher<'a> {
                 });
             }
             ExperimentEvent::RuledOut { findings, .. } => self.warn(findings),
+            ExperimentEvent::Checked { forecast, overhead } => self.checked(forecast, *overhead),
             ExperimentEvent::TrialBegan {
                 block,
                 position,
@@ -136,6 +138,13 @@ impl<'a> ExperimentWatcher<'a> {
                     .note(|state| state.take_look(document.blocks, comparisons, *next));
             }
         }
+    }
+
+    fn checked(&self, forecast: &Forecast, overhead: Duration) {
+        if let Some(line) = outlook::checked(forecast, overhead) {
+            self.progress.step(&line);
+        }
+        self.notes.note(|state| state.check_ended(forecast));
     }
 
     fn warn(&self, findings: &[&Finding]) {

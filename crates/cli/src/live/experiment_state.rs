@@ -34,6 +34,8 @@ pub(crate) struct ExperimentState {
     pub(crate) block: u32,
     /// Number of trials that have ended since the start or resumption.
     pub(crate) trials_ended: u32,
+    /// Time that the pre-check took.
+    pub(crate) checked: Duration,
     /// Time from the start or resumption to the end of the last trial.
     pub(crate) trials_took: Duration,
     /// Variant of the current trial, and the trial's position in its block, from 1.
@@ -108,6 +110,14 @@ impl ExperimentState {
         }
     }
 
+    /// Replaces the forecast when the pre-check has ended.
+    pub(crate) fn check_ended(&mut self, forecast: &Forecast) {
+        self.checked = self.elapsed;
+        self.variants = u32::try_from(forecast.variants).unwrap_or(u32::MAX);
+        let from_start = |time: Duration| time.saturating_add(self.elapsed);
+        self.time = (forecast.time).map(|(least, most)| (from_start(least), from_start(most)));
+    }
+
     /// Stores the number of blocks that were complete before a resumption, and the mean duration of
     /// such a block.
     pub(crate) fn resume(&mut self, blocks: u32, block_time: Option<Duration>) {
@@ -161,12 +171,14 @@ impl ExperimentState {
     }
 
     /// Estimates the minimum and maximum remaining time, from the finished trials or, before the
-    /// first has ended, from the forecast. Returns `None` if neither is available.
+    /// first block has ended, from the forecast. Returns `None` if neither is available.
     pub(crate) fn left(&self) -> Option<(Duration, Duration)> {
         let left_of = |time: Duration| time.saturating_sub(self.elapsed);
         let measured = match self.trials_ended {
             0 => self.earlier_trial,
-            ended => Some(self.trials_took / ended),
+            // The variants of the first block may differ.
+            ended if ended < self.variants && self.resumed == 0 && self.time.is_some() => None,
+            ended => Some(self.trials_took.saturating_sub(self.checked) / ended),
         };
         let Some(each) = measured else {
             return self

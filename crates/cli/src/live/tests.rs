@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use prony_experiment::runner::Forecast;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -118,6 +119,30 @@ fn remaining_time_reaches_zero_and_stays_within_the_budget() {
     state.elapsed = Duration::from_secs(9);
     let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
     assert_eq!(seconds(state.left().unwrap()), (0, 23));
+}
+
+#[test]
+fn the_pre_check_replaces_the_forecast_and_counts_for_no_trial() {
+    let seconds = Duration::from_secs;
+    let mut state = ExperimentState {
+        elapsed: seconds(5),
+        budget: None,
+        ..beginning()
+    };
+    state.check_ended(&Forecast {
+        variants: 2,
+        blocks: (5, 12),
+        time: Some((seconds(45), seconds(108))),
+        budget: None,
+    });
+    assert_eq!(state.left(), Some((seconds(45), seconds(108))));
+    // The trials of the two variants take 7 s and 2 s.
+    for (ended, elapsed, left) in [(1, 12, (38, 101)), (2, 14, (36, 99))] {
+        state.elapsed = seconds(elapsed);
+        state.trial_ended(String::new());
+        assert_eq!(state.trials_ended, ended);
+        assert_eq!(state.left(), Some((seconds(left.0), seconds(left.1))));
+    }
 }
 
 #[test]

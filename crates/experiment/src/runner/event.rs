@@ -24,6 +24,26 @@ pub struct InterleavedLoad<'a> {
     pub control: &'a Arc<Control>,
 }
 
+/// Expected number of blocks and duration of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forecast {
+    /// Number of variants. Each variant runs once in a block.
+    pub variants: usize,
+    /// Minimum and maximum number of blocks.
+    pub blocks: (u32, u32),
+    /// Minimum and maximum duration of the experiment; `None` if the time of a block is unknown.
+    pub time: Option<(Duration, Duration)>,
+    /// Time budget of the experiment; `None` if there is none.
+    pub budget: Option<Duration>,
+}
+
+impl Forecast {
+    /// Returns the maximum time of the experiment; `None` if unknown.
+    pub fn time_max(&self) -> Option<Duration> {
+        self.time.map(|(_, most)| most).or(self.budget)
+    }
+}
+
 /// An event of a running experiment. The listener composes the messages for the user.
 #[derive(Debug)]
 pub enum ExperimentEvent<'a> {
@@ -37,7 +57,8 @@ pub enum ExperimentEvent<'a> {
     Resumed {
         /// Number of complete blocks in the earlier run.
         blocks: u32,
-        /// Mean total duration of the loads in a block, including warm-ups.
+        /// Mean duration of a block: its loads with their warm-ups, and the starts of services if
+        /// the pre-check measured them.
         block_time: Option<Duration>,
     },
     /// The pre-check is starting a variant. It starts each variant once before the first block.
@@ -55,6 +76,13 @@ pub enum ExperimentEvent<'a> {
         variants: &'a [usize],
         /// Reasons.
         findings: &'a [&'a Finding],
+    },
+    /// The pre-check ended.
+    Checked {
+        /// Forecast of the blocks that follow, with the measured overhead of their trials.
+        forecast: &'a Forecast,
+        /// Time to start, check and stop the services of all variants of a block once.
+        overhead: Duration,
     },
     /// A trial began.
     TrialBegan {

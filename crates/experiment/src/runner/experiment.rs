@@ -12,12 +12,13 @@ use super::block_error::BlockError;
 use super::experiment_finding::ExperimentFinding;
 use super::folder::{ExperimentFolder, RuledOut};
 use super::folder_error::ExperimentFolderError;
+use super::forecast::BlockTime;
 use super::interleaved::InterleavedBlock;
 use super::responses::ResponseDigests;
 use super::trial::{Trial, TrialPosition};
 use super::{
-    ExperimentEvent, ExperimentOutcome, FailedTrial, Interrupt, Machines, RunSettings, RunnerError,
-    TrialError, TrialResult,
+    ExperimentEvent, ExperimentOutcome, FailedTrial, Forecast, Interrupt, Machines, RunSettings,
+    RunnerError, TrialError, TrialResult,
 };
 use super::{entries, findings, noise, protocols, response_findings, rounds, service_cpu, why};
 use crate::plan::{BodyComparison, Plan};
@@ -86,7 +87,7 @@ impl<'a> Experiment<'a> {
             self.refuse_if_spent(done)?;
             (self.on)(ExperimentEvent::Resumed {
                 blocks: done,
-                block_time: self.stored.mean_load_time_of_block(),
+                block_time: self.stored.mean_time_of_block(),
             });
             // Don't evaluate after an unplanned number of blocks: an additional look would raise
             // the error rate.
@@ -178,7 +179,7 @@ impl<'a> Experiment<'a> {
         };
         let spent = self.began.elapsed();
         let each = match self.stored.blocks_run() {
-            0 => self.stored.mean_load_time_of_block().unwrap_or_default(),
+            0 => self.stored.mean_time_of_block().unwrap_or_default(),
             run => spent.saturating_sub(self.precheck_time) / run,
         };
         block == 1 || spent.saturating_add(each) <= budget
@@ -192,6 +193,7 @@ impl<'a> Experiment<'a> {
     ) -> Result<(), FailedTrial> {
         let variants = self.plan.variants.len();
         let mut checked = Vec::new();
+        let mut overheads = Vec::new();
         for variant in 0..variants {
             if interrupt.is_stopped() {
                 return Ok(());
@@ -204,7 +206,10 @@ impl<'a> Experiment<'a> {
             });
             let responses = self.trial(machines, interrupt).check(variant);
             match responses.map_err(|error| self.failed(variant, error))? {
-                Some(responses) => checked.push(responses),
+                Some((responses, overhead)) => {
+                    checked.push(responses);
+                    overheads.push(overhead);
+                }
                 None => return Ok(()),
             }
         }
@@ -215,7 +220,36 @@ impl<'a> Experiment<'a> {
                 error: Box::new(TrialError::NothingSucceeded(text)),
             });
         }
-        self.rule_out(&checked)
+        self.rule_out(&checked)?;
+        self.forecast(&overheads)
+    }
+
+    /// Stores the measured overhead of each variant's trials, and forecasts the blocks with it.
+    fn forecast(&mut self, overheads: &[Duration]) -> Result<(), FailedTrial> {
+        let run = self.variants_run();
+        if run.is_empty() {
+            return Ok(());
+        }
+        let overhead = run.iter().map(|&variant| overheads[variant]).sum();
+        let stored = self.stored.note_overhead(overhead);
+        stored.map_err(|error| FailedTrial {
+            variant: None,
+            error: Box::new(TrialError::Folder(error)),
+        })?;
+        // If a variant can't be rendered, its trial reports the cause.
+        let mut variants = self.plan.with_placeholders().unwrap_or_default();
+        let mut indexes = 0..;
+        variants.retain(|_| indexes.next().is_some_and(|index| run.contains(&index)));
+        let block_time = BlockTime::with_overhead(&variants, self.stored.trial_mode(), overhead);
+        let blocks = (self.design.blocks_min, self.design.blocks_max);
+        let spent = self.precheck_time;
+        let budget = self.budget.map(|budget| budget.saturating_sub(spent));
+        let forecast = Forecast::new(run.len(), blocks, budget, &block_time);
+        (self.on)(ExperimentEvent::Checked {
+            forecast: &forecast,
+            overhead,
+        });
+        Ok(())
     }
 
     /// Leaves out the variants all of whose verdicts the pre-check's findings withhold.

@@ -43,6 +43,10 @@ struct StoredState {
     /// Variants that the pre-check ruled out, so that no block contains them.
     #[serde(default, skip_serializing_if = "RuledOut::is_empty")]
     ruled_out: RuledOut,
+    /// Time that the pre-check took to start, check and stop the services of a block's variants;
+    /// `None` if there was no pre-check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    block_overhead_ms: Option<u64>,
 }
 
 /// Variants that can't get a verdict, and the findings that withhold their verdicts.
@@ -141,6 +145,7 @@ impl ExperimentFolder {
             plan: Some(PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?),
             plan_changes: Vec::new(),
             ruled_out: RuledOut::default(),
+            block_overhead_ms: None,
         };
         write_json(&dir.join("state.json"), &state)?;
         Ok(ExperimentFolder {
@@ -338,9 +343,23 @@ impl ExperimentFolder {
         write_json(&self.dir.join("state.json"), &self.state)
     }
 
+    /// Stores the time that the pre-check took to start, check and stop the services of a block's
+    /// variants.
+    ///
+    /// # Errors
+    /// The folder can't be written.
+    pub(crate) fn note_overhead(
+        &mut self,
+        overhead: Duration,
+    ) -> Result<(), ExperimentFolderError> {
+        self.state.block_overhead_ms = u64::try_from(overhead.as_millis()).ok();
+        write_json(&self.dir.join("state.json"), &self.state)
+    }
+
     /// Returns the mean total duration of the loads in a block, including warm-ups, according to
-    /// the stored records. Returns `None` without records or complete blocks.
-    pub(crate) fn mean_load_time_of_block(&self) -> Option<Duration> {
+    /// the stored records, plus the overhead of a block if a pre-check measured it. Returns `None`
+    /// without records or complete blocks.
+    pub(crate) fn mean_time_of_block(&self) -> Option<Duration> {
         let records = self.results.iter().filter_map(|it| it.record.as_ref());
         let loads_s: Vec<f64> = records
             .map(|record| record.load.warmup_s + record.totals.elapsed_s)
@@ -351,7 +370,9 @@ impl ExperimentFolder {
         }
         let mean_s = loads_s.iter().sum::<f64>() / f64::from(blocks);
         // Without complete blocks, the mean is infinite and the conversion fails.
-        Duration::try_from_secs_f64(mean_s).ok()
+        let loads = Duration::try_from_secs_f64(mean_s).ok()?;
+        let overhead = Duration::from_millis(self.state.block_overhead_ms.unwrap_or_default());
+        Some(loads.saturating_add(overhead))
     }
 
     /// Returns the number of blocks that ended in this run, excluding earlier runs of the

@@ -7,6 +7,7 @@ use std::time::Duration;
 use prony_load::LoadSettings;
 use prony_stats::TrialMode;
 
+use super::event::Forecast;
 use super::folder::ExperimentFolder;
 use super::trial::{ProbePace, ProbedLoad, Trial};
 use super::{FailedTrial, Interrupt, RunSettings, TrialError};
@@ -14,27 +15,32 @@ use crate::host::Host;
 use crate::interleaving::interleaved_time;
 use crate::plan::{LoadModel, Plan, Resolved};
 
-/// Estimated overhead of a trial (to start, check and stop its services), used until the overhead
-/// has been measured.
+/// Estimated overhead of a trial (to start, check and stop its services), used until the pre-check
+/// or a probe has measured the overhead.
 const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
 
-/// Expected number of blocks and duration of an experiment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Forecast {
-    /// Number of variants. Each variant runs once in a block.
-    pub variants: usize,
-    /// Minimum and maximum number of blocks.
-    pub blocks: (u32, u32),
-    /// Minimum and maximum duration of the experiment; `None` if the time of a block is unknown.
-    pub time: Option<(Duration, Duration)>,
-    /// Time budget of the experiment; `None` if there is none.
-    pub budget: Option<Duration>,
-}
-
 impl Forecast {
-    /// Returns the maximum time of the experiment; `None` if unknown.
-    pub fn time_max(&self) -> Option<Duration> {
-        self.time.map(|(_, most)| most).or(self.budget)
+    /// Forecasts a number of blocks, given as minimum and maximum. Each has `variants` trials and
+    /// takes `block_time`.
+    pub(super) fn new(
+        variants: usize,
+        blocks: (u32, u32),
+        budget: Option<Duration>,
+        block_time: &BlockTime,
+    ) -> Forecast {
+        let time = block_time.known().map(|each| {
+            // The first block runs regardless of the budget.
+            let limit = budget.unwrap_or(Duration::MAX).max(each);
+            let longest = block_time.longest().unwrap_or(each);
+            let within = |each: Duration, blocks| each.saturating_mul(blocks).min(limit);
+            (within(each, blocks.0), within(longest, blocks.1))
+        });
+        Forecast {
+            variants,
+            blocks,
+            time,
+            budget,
+        }
     }
 }
 
@@ -42,19 +48,7 @@ impl Forecast {
 pub fn forecast(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> Forecast {
     let blocks = block_range(plan, settings);
     let budget = settings.budget.or(plan.trials.budget);
-    let time = block_time.known().map(|each| {
-        // The first block runs regardless of the budget.
-        let limit = budget.unwrap_or(Duration::MAX).max(each);
-        let longest = block_time.longest().unwrap_or(each);
-        let within = |each: Duration, blocks| each.saturating_mul(blocks).min(limit);
-        (within(each, blocks.0), within(longest, blocks.1))
-    });
-    Forecast {
-        variants: plan.variants.len(),
-        blocks,
-        time,
-        budget,
-    }
+    Forecast::new(plan.variants.len(), blocks, budget, block_time)
 }
 
 /// Returns the minimum and maximum number of blocks.
@@ -130,18 +124,31 @@ impl BlockTime {
         }
     }
 
-    /// Returns the time of a block with these variants, as far as the plan determines it. `mode` is
-    /// the mode of the block's trials.
+    /// Returns the time of a block with these variants, as far as the plan determines it, before
+    /// the overhead of their trials is measured. `mode` is the mode of the block's trials.
     pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
+        let guessed = TRIAL_OVERHEAD_GUESS.saturating_mul(variants.len() as u32);
+        BlockTime::with_overhead(variants, mode, guessed)
+    }
+
+    /// Returns the time of a block whose trials together need `overhead` to start, check and stop
+    /// their services. Sequential and interleaved blocks both start each variant once.
+    pub(super) fn with_overhead(
+        variants: &[Resolved],
+        mode: Option<&TrialMode>,
+        overhead: Duration,
+    ) -> BlockTime {
         if mode.is_some_and(TrialMode::is_interleaved) {
-            return BlockTime::Planned(interleaved_block(variants));
+            return BlockTime::Planned(add(interleaved_loads(variants), overhead));
         }
-        if let Some(searched) = searched_block(variants) {
+        if let Some(searched) = searched_block(variants, overhead) {
             return searched;
         }
-        let planned = variants.iter().map(planned_trial);
-        if let Some(trials) = planned.collect::<Option<Vec<_>>>() {
-            return BlockTime::Planned(trials.into_iter().fold(Duration::ZERO, add));
+        let planned = variants
+            .iter()
+            .map(|variant| planned_load(&variant.load.settings));
+        if let Some(loads) = planned.collect::<Option<Vec<_>>>() {
+            return BlockTime::Planned(loads.into_iter().fold(overhead, add));
         }
         match variants.iter().find_map(obstacle) {
             Some(why) => BlockTime::Unknown(why),
@@ -154,27 +161,22 @@ fn add(a: Duration, b: Duration) -> Duration {
     a.saturating_add(b)
 }
 
-/// Returns the time of an interleaved block. The loads of such a block all have the same duration.
-fn interleaved_block(variants: &[Resolved]) -> Duration {
+/// Returns the time under load of an interleaved block, whose loads all have the same duration.
+fn interleaved_loads(variants: &[Resolved]) -> Duration {
     let loads = variants.iter().map(|variant| &variant.load.settings);
     let warmups: Vec<Duration> = loads.clone().map(LoadSettings::warmup).collect();
     let durations = loads.filter_map(LoadSettings::planned);
-    let loaded = interleaved_time(&warmups, durations.max().unwrap_or_default());
-    let starts = TRIAL_OVERHEAD_GUESS.saturating_mul(variants.len() as u32);
-    loaded.saturating_add(starts)
+    interleaved_time(&warmups, durations.max().unwrap_or_default())
 }
 
 /// Returns the time of a block if every trial is a capacity search; otherwise `None`.
-fn searched_block(variants: &[Resolved]) -> Option<BlockTime> {
+fn searched_block(variants: &[Resolved], overhead: Duration) -> Option<BlockTime> {
     let times = variants.iter().map(|variant| match &variant.load.model {
         LoadModel::Capacity(capacity) => Some(capacity.search_time()),
         LoadModel::Closed | LoadModel::Open => None,
     });
     let times = times.collect::<Option<Vec<_>>>()?;
-    let sum = |of: fn(&(Duration, Duration)) -> Duration| {
-        let trials = times.iter().map(|time| add(of(time), TRIAL_OVERHEAD_GUESS));
-        trials.fold(Duration::ZERO, add)
-    };
+    let sum = |of: fn(&(Duration, Duration)) -> Duration| times.iter().map(of).fold(overhead, add);
     Some(BlockTime::Searched {
         usual: sum(|time| time.0),
         longest: sum(|time| time.1),
@@ -362,6 +364,29 @@ mod tests {
         assert_eq!(pace(1000, 0, 0).trial(&load), None);
         assert_eq!(pace(1000, 0, 9).trial(&load), None);
         assert_eq!(pace(1000, 4, 5).trial(&load), None);
+    }
+
+    #[test]
+    fn a_measured_overhead_replaces_the_guess_in_every_mode() {
+        let plan = crate::interleaving::test_plans::read(crate::interleaving::test_plans::PLAN);
+        let variants = plan.with_placeholders().unwrap();
+        // Two variants. Each has 1 s of warm-up and 5 s of measurement, and services that start
+        // slowly.
+        let time = |mode: &TrialMode| {
+            let overhead = Duration::from_millis(4_600);
+            let block_time = BlockTime::with_overhead(&variants, Some(mode), overhead);
+            Forecast::new(2, (2, 3), None, &block_time).time
+        };
+        let seconds = |least, most| {
+            let [least, most] = [least, most].map(Duration::from_secs_f64);
+            Some((least, most))
+        };
+        let sequential = TrialMode::Sequential {
+            reason: String::new(),
+        };
+        assert_eq!(time(&sequential), seconds(33.2, 49.8));
+        let sliced = TrialMode::Sliced { length: None };
+        assert_eq!(time(&sliced), seconds(35.2, 52.8));
     }
 
     #[test]

@@ -53,10 +53,10 @@ use experiment::Experiment;
 
 pub use crate::interrupt::Interrupt;
 pub use agent_load::{AgentLoadRequest, AgentLoadRunner};
-pub use event::{ExperimentEvent, InterleavedLoad};
+pub use event::{ExperimentEvent, Forecast, InterleavedLoad};
 pub use folder::{EXPERIMENT_FILES, ExperimentFolder};
 pub use folder_error::ExperimentFolderError;
-pub use forecast::{BlockTime, Forecast, UnknownTime, block_range, forecast, probe_block_time};
+pub use forecast::{BlockTime, UnknownTime, block_range, forecast, probe_block_time};
 pub use mode::{ModeError, trial_mode};
 pub use resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
 pub use sampling::{LatestSample, collect};

@@ -7,6 +7,7 @@ mod search;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use prony_load::{LoadSpec, NotReady as WaitError, ScriptLoader, wait_for_server};
 use prony_record::{Finding, FindingId, Record, Severity};
@@ -104,10 +105,16 @@ impl Trial<'_> {
     }
 
     /// Starts the variant's services, sends a few requests, and stops everything. This finds
-    /// variants that can't run before anything is measured. Returns `None` after an interrupt.
-    pub(crate) fn check(&mut self, variant: usize) -> Result<Option<ResponseDigests>, TrialError> {
+    /// variants that can't run before anything is measured. Returns the responses and the time
+    /// taken, which is the overhead of a trial; `None` after an interrupt.
+    pub(crate) fn check(
+        &mut self,
+        variant: usize,
+    ) -> Result<Option<(ResponseDigests, Duration)>, TrialError> {
+        let began = Instant::now();
         let checked = self.start_and_stop(variant);
-        self.release(checked)
+        let checked = self.release(checked)?;
+        Ok(checked.map(|responses| (responses, began.elapsed())))
     }
 
     fn start_and_stop(&mut self, variant: usize) -> Result<ResponseDigests, TrialError> {

@@ -54,12 +54,19 @@ pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
         return None;
     }
     let first = responses.first()?.digests.values().next()?;
-    Some(format!(
-        "{} returns status {}; the load expects {} (expect_status)",
-        first.url_or_request(),
-        first.status.unwrap_or_default(),
-        first.expected_statuses.as_deref().unwrap_or_default()
-    ))
+    Some(match &first.tls_expected {
+        Some(cause) => format!(
+            "{} returns status {}: {cause}",
+            first.url_or_request(),
+            first.status.unwrap_or_default()
+        ),
+        None => format!(
+            "{} returns status {}; the load expects {} (expect_status)",
+            first.url_or_request(),
+            first.status.unwrap_or_default(),
+            first.expected_statuses.as_deref().unwrap_or_default()
+        ),
+    })
 }
 
 /// Combines the responses of each variant's trials.
@@ -101,26 +108,35 @@ fn unexpected_status(
             ),
         };
         let expected = first.expected_statuses.as_deref().unwrap_or_default();
-        let what = format!("returns {status}{others}; the load expects {expected}");
+        let what = match &first.tls_expected {
+            Some(cause) => format!("returns {status}{others}: {cause}."),
+            None => format!(
+                "returns {status}{others}; the load expects {expected}. Check the load's path and \
+                 host, and the server's log; if the status is intended, set expect_status \
+                 (--expect-status)."
+            ),
+        };
         let group = groups
             .entry((severity, first.request.clone(), what))
             .or_insert_with(|| (first.url_or_request().to_owned(), Vec::new()));
         group.1.push(variant);
     }
-    let found = groups.into_iter().map(|((severity, _, what), (url, variants))| {
-        let whose = match variants.len() == responses.len() {
-            true => "All variants".to_owned(),
-            false => names(&variants, name),
-        };
-        let text = format!(
-            "{whose}: {url} {what}. Check the load's path and host, and the server's log; if the \
-             status is intended, set expect_status (--expect-status)."
-        );
-        ExperimentFinding {
-            finding: Finding::new(FindingId::UnexpectedStatus, severity, text),
-            variants,
-        }
-    });
+    let found = groups
+        .into_iter()
+        .map(|((severity, _, what), (url, variants))| {
+            let whose = match variants.len() == responses.len() {
+                true => "All variants".to_owned(),
+                false => names(&variants, name),
+            };
+            ExperimentFinding {
+                finding: Finding::new(
+                    FindingId::UnexpectedStatus,
+                    severity,
+                    format!("{whose}: {url} {what}"),
+                ),
+                variants,
+            }
+        });
     found.collect()
 }
 

@@ -39,6 +39,10 @@ pub struct ResponseDigest {
     /// Statuses that the load expects; `None` if `status` is one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_statuses: Option<String>,
+    /// The cause of an unexpected status with a hint, if the response says that the port expects
+    /// TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_expected: Option<String>,
     /// Body as sent; `None` if it varies.
     pub body: Option<StoredBody>,
     /// Body after its content codings have been decoded.
@@ -228,6 +232,7 @@ fn digest(spec: &LoadSpec, index: usize, answer: &ProbeResponse) -> ResponseDige
         url: answer.request.clone(),
         status: Some(answer.status),
         expected_statuses: (!is_expected).then(|| spec.expected_statuses(index)),
+        tls_expected: answer.tls_expected.clone().filter(|_| !is_expected),
         body: Some(answer.body.into()),
         decoded,
         content_type: answer.content_type.clone(),

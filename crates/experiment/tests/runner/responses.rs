@@ -60,6 +60,19 @@ fn a_status_that_fails_everywhere_is_found_before_the_first_block() {
 }
 
 #[test]
+fn cleartext_requests_to_a_tls_port_are_explained() {
+    let mut lab = Lab::new();
+    let text = gzip_plan("").replace("scheme = \"https\"\ninsecure = true\n", "");
+    let failure = lab.run(&plan(&text), false, &mut quiet).failed.unwrap();
+    let failure = failure.to_string();
+    assert!(failure.contains("returns status 400"), "{failure}");
+    assert!(
+        failure.contains("this port expects TLS: use https://"),
+        "{failure}"
+    );
+}
+
+#[test]
 fn a_status_that_fails_in_one_variant_withholds_its_verdict() {
     let mut lab = Lab::new();
     let extra = "map $host $missing { default 1; }";

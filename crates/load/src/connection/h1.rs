@@ -24,6 +24,8 @@ pub(crate) struct H1 {
     version: Option<Version>,
     first_byte: Option<Nanos>,
     bytes_in: u64,
+    /// The phrase with which the last response with status 400 says that the port expects TLS.
+    tls_phrase: Option<&'static str>,
     /// Number of request bytes that TLS has encrypted. Unused in cleartext.
     encrypted: usize,
     /// Rarely needed state. It is boxed to keep connections without it small.
@@ -65,6 +67,7 @@ impl H1 {
             version: None,
             first_byte: None,
             bytes_in: 0,
+            tls_phrase: None,
             encrypted: 0,
             extras,
         }
@@ -97,6 +100,11 @@ impl H1 {
         self.first_byte = None;
         self.bytes_in = 0;
         self.encrypted = 0;
+    }
+
+    /// The phrase with which the last response said that the port expects TLS.
+    pub(crate) fn tls_phrase(&self) -> Option<&'static str> {
+        self.tls_phrase.filter(|_| self.status == Some(400))
     }
 
     /// Returns the next part of `request` to encrypt, at most `limit` bytes.
@@ -148,6 +156,9 @@ impl H1 {
                     self.capture_head(&before[..before.len() - bytes.len()]);
                     self.status = Some(head.status);
                     self.version = Some(head.version);
+                    if head.status == 400 {
+                        self.tls_phrase = tls_phrase(bytes);
+                    }
                     if let Some(body) = self.parser.rest(&mut bytes) {
                         self.add_body(body);
                         if let Some(progress) =
@@ -321,6 +332,25 @@ impl H1 {
             Eof::Truncated => truncated("the connection closed in the middle of the response body"),
         }
     }
+}
+
+/// Returns the phrase that says that a server received cleartext where it expects TLS, if `body`
+/// has it. The servers send the head and this short body together.
+#[cold]
+fn tls_phrase(body: &[u8]) -> Option<&'static str> {
+    /// Phrases of nginx, servers in Go, Apache httpd and Tomcat.
+    const PHRASES: [&str; 4] = [
+        "The plain HTTP request was sent to HTTPS port",
+        "Client sent an HTTP request to an HTTPS server",
+        "speaking plain HTTP to an SSL-enabled server port",
+        "This combination of host and port requires TLS",
+    ];
+    let beginning = &body[..body.len().min(1024)];
+    let contains = |phrase: &str| {
+        let mut windows = beginning.windows(phrase.len());
+        windows.any(|window| window == phrase.as_bytes())
+    };
+    PHRASES.into_iter().find(|phrase| contains(phrase))
 }
 
 /// Reports the failure of a request whose response violates HTTP/1.

@@ -40,6 +40,8 @@ pub(crate) enum Reason {
     Http2(h2::H2Violation),
     /// The peer responded with HTTP/1 to a cleartext request over HTTP/2.
     CleartextHttp1,
+    /// The response to a cleartext request says with this phrase that the port expects TLS.
+    ExpectsTls(&'static str),
     /// The peer violated HTTP/3 or QUIC, so the whole connection failed.
     Http3(H3Violation),
     /// The response violated HTTP/2 or HTTP/3 on its stream.
@@ -201,6 +203,7 @@ impl fmt::Display for Reason {
             Reason::Http1(violation) => {
                 let hint = match violation {
                     h1::H1Violation::Http2 => "; request HTTP/2 with --http 2",
+                    h1::H1Violation::Tls => "; this port expects TLS: use https://",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
@@ -208,6 +211,7 @@ impl fmt::Display for Reason {
             Reason::Http2(violation) => {
                 let hint = match violation {
                     h2::H2Violation::Http1 => "; remove --http 2",
+                    h2::H2Violation::Tls => "; this port expects TLS: use https://",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
@@ -217,6 +221,9 @@ impl fmt::Display for Reason {
                 "{}; remove --http 2, or use https:// if the port expects TLS",
                 h2::H2Violation::Http1
             ),
+            Reason::ExpectsTls(phrase) => {
+                write!(f, "\"{phrase}\"; this port expects TLS: use https://")
+            }
             Reason::Http3(violation) => violation.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
             Reason::Grpc(None) => f.write_str("the gRPC response has no grpc-status"),

@@ -41,6 +41,15 @@ impl HttpSession {
         }
     }
 
+    /// The reason why the server rejected a cleartext request, if its response says that the port
+    /// expects TLS.
+    pub(crate) fn tls_expected(&self) -> Option<Reason> {
+        match &self.http {
+            HttpMachine::One(h1) if self.tls.is_none() => h1.tls_phrase().map(Reason::ExpectsTls),
+            _ => None,
+        }
+    }
+
     /// Processes bytes from the peer and appends the resulting events to the buffers.
     #[inline]
     pub(crate) fn receive(

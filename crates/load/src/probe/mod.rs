@@ -45,6 +45,8 @@ pub struct ProbeResponse {
     /// Content codings in lower case (`gzip, br`), cut at `FIELD_LENGTH_MAX` characters; `None` if
     /// the body has none.
     pub content_encoding: Option<String>,
+    /// The cause of the status with a hint, if the response says that the port expects TLS.
+    pub tls_expected: Option<String>,
     /// Protocols that the connection negotiated.
     pub negotiated: Negotiated,
 }
@@ -238,6 +240,7 @@ fn response(connection: &mut ConnectionState, request: &Request) -> Result<Probe
         decoded: content_coding::decode(&codings, bytes, body),
         content_type: fields.values("content-type").next().map(shortened),
         content_encoding: (!listed.is_empty()).then(|| shortened(&listed)),
+        tls_expected: session.tls_expected().map(|reason| reason.to_string()),
         negotiated: session.negotiated(),
     })
 }

@@ -11,7 +11,7 @@ use prony_record::{Nanos, Outcome};
 use super::Worker;
 use super::cookies::UserJar;
 use super::dispatcher::RequestSlot;
-use crate::connection::Reason;
+use crate::connection::{HttpSession, Reason};
 use crate::location::{self, LOCATION_BYTES_MAX, further};
 use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;
@@ -275,7 +275,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else {
             self.judge_status(slot, outcome)
         };
-        self.record_end(slot, outcome, reason, now);
+        let tls_expected = match outcome {
+            Outcome::UnexpectedStatus => {
+                let connection = self.dispatcher.slot(slot).connection;
+                let session = self.connections[connection].session();
+                session.and_then(HttpSession::tls_expected)
+            }
+            _ => None,
+        };
+        self.record_end(slot, outcome, reason.or(tls_expected.as_ref()), now);
         true
     }
 

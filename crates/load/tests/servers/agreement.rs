@@ -3,9 +3,9 @@
 
 use prony_record::{Outcome, Record};
 
-use crate::load::{BACKENDS, assert_all_ok, finding, outcomes};
-use crate::server::{Transport, servers, servers_but};
-use crate::{apache, haproxy, nginx};
+use crate::load::{self, BACKENDS, assert_all_ok, finding, outcomes};
+use crate::server::{Server, Transport, servers, servers_but};
+use crate::{apache, caddy, haproxy, nginx};
 
 fn agreed(record: &Record) -> [Option<&str>; 2] {
     let negotiated = &record.negotiated;
@@ -108,6 +108,26 @@ fn cleartext_http_2_to_an_http_1_1_server_is_an_outcome() {
             assert_eq!(outcomes(&record), [(Outcome::Protocol, 6)], "{name}");
             let errors = finding(&record, "errors");
             assert!(errors.contains("HTTP/1, not HTTP/2"), "{name}: {errors}");
+        }
+    }
+}
+
+/// Servers that expect TLS respond to cleartext with an error page that says so, or with a TLS alert.
+#[test]
+fn cleartext_to_a_tls_port_is_explained() {
+    for (name, server, outcome) in [
+        ("nginx", nginx::start(""), Outcome::UnexpectedStatus),
+        ("Apache httpd", apache::start(), Outcome::UnexpectedStatus),
+        ("Caddy", caddy::start(), Outcome::UnexpectedStatus),
+        ("prony origin", Server::embedded(), Outcome::Protocol),
+    ] {
+        for io in BACKENDS {
+            let url = server.url(Transport::Tls, "/").replace("https", "http");
+            let record = load::run(&url, &["-n", "6", "-c", "2", "--io", io]);
+            assert_eq!(outcomes(&record), [(outcome, 6)], "{name}");
+            let errors = finding(&record, "errors");
+            let hint = "this port expects TLS: use https://";
+            assert!(errors.contains(hint), "{name}: {errors}");
         }
     }
 }

@@ -97,7 +97,7 @@ impl fmt::Display for H1Violation {
         let reason = match *self {
             H1Violation::NotHttp => "the response is not HTTP: it does not begin with \"HTTP/\"",
             H1Violation::Version => "the status line is not HTTP/1.x",
-            H1Violation::Tls => "the server responded with TLS; use https",
+            H1Violation::Tls => "the server responded with TLS",
             H1Violation::Http2 => "the server responded to an HTTP/1 request with HTTP/2",
             H1Violation::EmptyLineFirst => "an empty line before the status line",
             H1Violation::Status => "the status code is not three digits between spaces",

@@ -127,7 +127,7 @@ impl fmt::Display for H2Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             H2Violation::Http1 => "the response is HTTP/1, not HTTP/2",
-            H2Violation::Tls => "the response is TLS: the port expects https",
+            H2Violation::Tls => "the server responded with TLS",
             H2Violation::NoSettings => {
                 "the first frame is not SETTINGS: the peer does not speak \
                 HTTP/2"

@@ -379,7 +379,7 @@ fn messages_are_readable() {
         TrailerTooLong { limit_bytes: 100 }.to_string(),
         "trailers over 100 bytes"
     );
-    assert_eq!(Tls.to_string(), "the server responded with TLS; use https");
+    assert_eq!(Tls.to_string(), "the server responded with TLS");
     assert_eq!(
         LengthsDiffer.to_string(),
         "two different Content-Length values"

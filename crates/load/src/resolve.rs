@@ -3,12 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use prony_record::{Finding, FindingId, Severity};
+
 use crate::error::{SettingsError, SpecError};
 use crate::permits::Permits;
 use crate::quic;
+use crate::settings::{HttpProxy, LoadSettings};
 use crate::socket::Peer;
 use crate::source::Sources;
+use crate::target::TargetIndices;
 use crate::url::{self, Url};
+
+/// Maximum number of unused entries of `--resolve` that the finding names.
+const UNUSED_NAMED_MAX: usize = 5;
 
 /// An entry `HOST:PORT:ADDR[,ADDR]…` of `--resolve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +39,11 @@ impl FixedAddress {
 
     /// Returns true if this entry sets the address of the URL's host.
     pub(crate) fn is_for(&self, url: &Url) -> bool {
-        self.host.eq_ignore_ascii_case(&url.host) && self.port == url.port
+        self.is_of(&url.host, url.port)
+    }
+
+    fn is_of(&self, host: &str, port: u16) -> bool {
+        self.host.eq_ignore_ascii_case(host) && self.port == port
     }
 
     pub(crate) fn parse(typed: &str) -> Result<FixedAddress, SettingsError> {
@@ -58,6 +69,49 @@ impl FixedAddress {
             ),
         }
     }
+}
+
+/// Finds entries of `--resolve` that no request to `targets` uses. A script or a redirect may use
+/// any entry, so loads with these are not checked.
+pub(crate) fn unused_entries(
+    settings: &LoadSettings,
+    targets: &TargetIndices,
+) -> Result<Option<Finding>, SpecError> {
+    if settings.script.is_some() || settings.follow.is_some() {
+        return Ok(None);
+    }
+    let entries = FixedAddress::all(&settings.resolve)?;
+    let proxy = settings.proxy.as_ref().map(HttpProxy::url);
+    let proxy = proxy.iter().map(|url| (url.host.as_str(), url.port));
+    let hosts = targets.keys().map(|(host, port, _)| (host.as_str(), *port));
+    let hosts: Vec<_> = hosts.chain(proxy).collect();
+    // The first entry for a host applies.
+    let entry_of = |host, port| entries.iter().position(|entry| entry.is_of(host, port));
+    let used: Vec<_> = hosts
+        .iter()
+        .filter_map(|&(host, port)| entry_of(host, port))
+        .collect();
+    let unused = settings.resolve.iter().enumerate();
+    let unused = unused.filter(|(index, _)| !used.contains(index));
+    let unused: Vec<&str> = unused.map(|(_, typed)| typed.as_str()).collect();
+    if unused.is_empty() {
+        return Ok(None);
+    }
+    let shown = unused.len().min(UNUSED_NAMED_MAX);
+    let more = match unused.len() - shown {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!(
+        "No request uses these entries of --resolve: {}{more}. Host and port must be those of a \
+         request's URL, and only the first entry for them applies.",
+        unused[..shown].join(" ")
+    );
+    Ok(Some(Finding::new(
+        FindingId::ResolveUnused,
+        Severity::Note,
+        text,
+    )))
 }
 
 /// Resolves host names before a load and while it runs.

@@ -29,7 +29,7 @@ use crate::source::Sources;
 use crate::status_set::StatusSet;
 use crate::target::Target;
 use crate::writer::Writer;
-use crate::{bypass, open_files, ports, tls};
+use crate::{bypass, open_files, ports, resolve, tls};
 
 /// Loop model: closed or open.
 #[derive(Debug, Clone, PartialEq)]
@@ -236,14 +236,14 @@ impl LoadSettings {
         let connections_here = shards.items(u64::from(connections)) as u32;
         let demand = (connections_here, threads);
         let scarce = check_limits(demand, bypass.as_ref(), &mut sources, &listed.targets)?;
-        let limited = cpu_quota_finding();
+        let unused = resolve::unused_entries(settings, &listed.indices)?;
+        let forecast = scarce.into_iter().chain(cpu_quota_finding()).chain(unused);
         let uses_tls = listed.targets.iter().any(|target| target.tls.is_some());
         let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &listed)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
-        let each = connections_here.div_ceil(threads);
         let io = settings.io.unwrap_or(IoChoice::Auto);
-        let (backend, fallback) =
-            Backend::choose(io, threads, each).map_err(SpecError::Environment)?;
+        let (backend, fallback) = Backend::choose(io, threads, connections_here.div_ceil(threads))
+            .map_err(SpecError::Environment)?;
         let script = NamedScript::of(settings, listed.templates.is_some())?;
         // Over HTTP/2, the header Connection is not sent.
         let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
@@ -260,7 +260,7 @@ impl LoadSettings {
             writer,
             tls,
             sources,
-            forecast: scarce.into_iter().chain(limited).collect(),
+            forecast: forecast.collect(),
             order: settings.order_of(listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model: LoopModel::new(settings),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadScope, RunError, ShardRange, run_at};
-use prony_record::Record;
+use prony_record::{FindingId, Record};
 
 use crate::harness::{Served, options, resolve};
 
@@ -34,6 +34,36 @@ fn parts(url: Option<&str>, words: &str, workers: &[u32]) -> Vec<Record> {
 
 fn total(parts: &[Record], of: impl Fn(&Record) -> u64) -> u64 {
     parts.iter().map(of).sum()
+}
+
+#[test]
+fn unused_entries_of_resolve_are_named_before_the_load() {
+    let named = |words: &str| {
+        let words: Vec<_> = words.split_whitespace().collect();
+        let spec = resolve("http://a.test:81/", &words).unwrap();
+        let mut findings = spec.forecast().iter();
+        let unused = findings.find(|it| it.id == FindingId::ResolveUnused);
+        unused.map(|it| it.text.clone())
+    };
+    let used = "--resolve A.test:81:127.0.0.1";
+    assert_eq!(named(used), None);
+    let other_port = "a.test:80:127.0.0.1";
+    let shadowed = "a.test:81:127.0.0.2";
+    let text = named(&format!(
+        "{used} --resolve {other_port} --resolve {shadowed}"
+    ))
+    .unwrap();
+    assert!(
+        text.contains(&format!(": {other_port} {shadowed}.")),
+        "{text}"
+    );
+    // A redirect may lead to the other port.
+    assert_eq!(
+        named(&format!("{used} --resolve {other_port} --follow 1")),
+        None
+    );
+    let proxied = "--proxy p.test:82 --resolve p.test:82:127.0.0.1";
+    assert_eq!(named(&format!("{used} {proxied}")), None);
 }
 
 #[test]

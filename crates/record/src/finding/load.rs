@@ -70,6 +70,16 @@ pub(super) const CPU_QUOTA: FindingInfo = FindingInfo {
     ..BASE
 };
 
+pub(super) const RESOLVE_UNUSED: FindingInfo = FindingInfo {
+    seen: "No request uses an entry of `--resolve`. This is reported before the load starts.",
+    severities: &[(Note, "")],
+    meaning: "No URL of the load has the entry's host and port, or an earlier entry has the same \
+        ones. Names without an entry are looked up as usual. Loads with a script or `--follow`, \
+        which may request any URL, are not checked.",
+    action: "Correct the host or the port, or remove the entry.",
+    ..BASE
+};
+
 pub(super) const SOCKETS_FAILED: FindingInfo = FindingInfo {
     seen: "The operating system refused to wait for socket events, or to send over AF_XDP, while \
            the load ran.",

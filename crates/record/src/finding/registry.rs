@@ -51,6 +51,7 @@ registry! {
     GeneratorStalled "generator-stalled" => load::GENERATOR_STALLED,
     GeneratorThrottled "generator-throttled" => load::GENERATOR_THROTTLED,
     CpuQuota "cpu-quota" => load::CPU_QUOTA,
+    ResolveUnused "resolve-unused" => load::RESOLVE_UNUSED,
     GeneratorStarved "generator-starved" => load::GENERATOR_STARVED,
     ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED,
     Errors "errors" => load::ERRORS,

@@ -141,7 +141,7 @@ pub struct MovedMetric {
     pub service: Option<String>,
     /// Relation between this metric and the difference in speed.
     pub part: MovementRole,
-    /// Mean of the variant over the blocks; geometric if a ratio is given.
+    /// Mean of the variant over the blocks, as in its summary.
     pub value: f64,
     /// Mean of the variant's baseline over the blocks.
     pub against_value: f64,

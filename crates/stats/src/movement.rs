@@ -7,7 +7,7 @@
 
 use crate::comparison::Effect;
 use crate::design::{Design, Levels, Pair};
-use crate::estimate::{Estimate, Interval, mean};
+use crate::estimate::{Estimate, Interval};
 use crate::metric::{Metric, MetricRole, Scale};
 use crate::pairing;
 use crate::sentences::verdicts as sentence;
@@ -30,8 +30,7 @@ pub struct Movement {
     pub effect: Effect,
     /// Number of complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
-    /// Means of the variant and of its baseline over the blocks in which both have a value;
-    /// geometric for ratios.
+    /// Means of the variant and of its baseline over the blocks, as in their summaries.
     pub means: (f64, f64),
     /// True if equality is rejected while the error rate is controlled over the whole family, which
     /// is all metrics of this comparison.
@@ -78,7 +77,9 @@ pub(crate) fn of(
     pairs.iter().flat_map(of_pair).collect()
 }
 
-/// Returns the movement of one metric and its p-value. The caller sets `moved`.
+/// Returns the movement of one metric and its p-value. The caller sets `moved`. Returns `None` if
+/// the metric can't be compared: a ratio over the other blocks would contradict the means, which
+/// include a zero.
 fn seen(
     design: &Design,
     blocks: &[Block<'_>],
@@ -86,19 +87,14 @@ fn seen(
     metric: Metric,
     miss: f64,
 ) -> Option<(f64, Movement)> {
+    if pairing::has_zero(blocks, pair, metric) {
+        return None;
+    }
     let values = pairing::present(blocks, pair, metric);
     let estimate = Estimate::from_blocks(&values)?;
     let interval = estimate.interval(miss);
-    let sides = blocks.iter().filter_map(|block| {
-        let variant = pairing::averaged(block, pair.variant, metric)?;
-        Some((variant, pairing::averaged(block, pair.against, metric)?))
-    });
-    let (variant, against): (Vec<f64>, Vec<f64>) = sides.unzip();
-    let level = |values: &[f64]| match metric.scale() {
-        Scale::Ratio => mean(values).exp(),
-        Scale::Difference => mean(values),
-    };
-    let means = (level(&variant), level(&against));
+    let mean = |variant| pairing::shown_mean(blocks, variant, metric);
+    let means = (mean(pair.variant)?, mean(pair.against)?);
     let range = as_ratio(metric.scale(), interval, means.1);
     let margin = Interval {
         low: (-design.margin).ln_1p(),

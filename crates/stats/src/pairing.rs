@@ -80,6 +80,40 @@ pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Opt
     })
 }
 
+/// Returns true if a ratio can't be computed because a measured value of the pair is zero.
+pub(crate) fn has_zero(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> bool {
+    let variants = [pair.variant, pair.against];
+    metric.scale() == Scale::Ratio
+        && blocks.iter().any(|block| {
+            let mut values = variants
+                .iter()
+                .filter_map(|&variant| block.value(variant, metric));
+            values.any(|value| value == 0.0)
+        })
+}
+
+/// Returns the mean of a variant's measured values, as all output shows it: geometric on the ratio
+/// scale, but arithmetic if a value is zero, which has no logarithm. Returns `None` if no value was
+/// measured.
+pub(crate) fn shown_mean(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<f64> {
+    let values = blocks
+        .iter()
+        .filter_map(|block| block.value(variant, metric));
+    let values: Vec<f64> = values.collect();
+    if values.is_empty() {
+        return None;
+    }
+    let is_geometric =
+        metric.scale() == Scale::Ratio && values.iter().all(|&value| metric.admits(value));
+    Some(match is_geometric {
+        true => {
+            let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+            mean(&logs).exp()
+        }
+        false => mean(&values),
+    })
+}
+
 /// Returns the means of both variants over the blocks, in the metric's unit; geometric on the ratio
 /// scale. Returns `None` if there are no blocks, or if a block lacks a value.
 pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option<(f64, f64)> {

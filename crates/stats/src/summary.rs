@@ -113,7 +113,6 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
         .iter()
         .map(|block| pairing::averaged(block, variant, metric))
         .collect();
-    let level = averaged.as_deref().map(mean);
     let interval = averaged
         .and_then(|values| Estimate::from_blocks(&values))
         .map(|estimate| estimate.interval(MISS_PROBABILITY))
@@ -127,14 +126,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
     Some(MetricSummary {
         median: median(&values)?,
-        mean: level
-            .map(|level| match metric.scale() {
-                Scale::Ratio => level.exp(),
-                Scale::Difference => level,
-            })
-            // Zero has no logarithm, so the arithmetic mean is used.
-            .or_else(|| Some(mean(&values)))
-            .filter(|level| level.is_finite()),
+        mean: pairing::shown_mean(blocks, variant, metric).filter(|mean| mean.is_finite()),
         low: interval.map(|interval| interval.low),
         high: interval.map(|interval| interval.high),
         best,

@@ -83,3 +83,40 @@ fn movements_have_their_sign_and_least_change() {
         "{covered}: about 2.5% of the lower ends should exceed the true value"
     );
 }
+
+#[test]
+fn a_movement_and_a_summary_have_the_same_mean() {
+    let design: Design = Setting::new(&[1.0, 1.0], 0.02, (BLOCKS, BLOCKS)).design();
+    let (idle, disk) = (
+        Metric::MachineIdlePercent,
+        Metric::DiskWrittenBytesPerRequest,
+    );
+    let mut trials = Trials::new();
+    for block in 1..=BLOCKS {
+        for variant in 0..2 {
+            let mut values = Values::new();
+            let scale = f64::from(block) * (1.0 + variant as f64);
+            // The machine has no idle time in one block, and one value was not measured.
+            values.insert(idle, if block == 3 { 0.0 } else { scale });
+            if (block, variant) != (2, 1) {
+                values.insert(disk, 100.0 * scale);
+            }
+            trials.add(block, variant, values);
+        }
+    }
+    let evaluation = evaluate_with(&mut AlphaTable::new(), &design, &trials, &[]).unwrap();
+    let movement = |metric| evaluation.movements.iter().find(|it| it.metric == metric);
+    assert_eq!(movement(idle), None);
+    let means = movement(disk).unwrap().means;
+    let shown = |variant: usize| evaluation.variants[variant].metrics[&disk].mean.unwrap();
+    let mut shown = [shown(0), shown(1)];
+    if movement(disk).unwrap().levels != design.variants[0] {
+        shown.reverse();
+    }
+    assert_eq!([means.0, means.1], shown);
+    // The geometric mean of 1 to 6 is 2.99, the arithmetic mean 3.5.
+    assert!(
+        shown.iter().any(|mean| (mean - 299.379_5).abs() < 1e-3),
+        "{shown:?}"
+    );
+}

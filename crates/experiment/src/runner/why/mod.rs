@@ -306,13 +306,10 @@ impl ComparisonGroup<'_> {
             });
         };
         let change = |effect: &Effect| Change::of(Metric::RatePerS, effect);
-        let rate = Effect {
-            ratio: Some(parts.rate),
-            difference: None,
-            low: None,
-            high: None,
-        };
-        let rate = change(&rate)?.signed();
+        // The interval determines the digits, so the verdict and this sentence print one figure.
+        let mut comparisons = self.comparisons.iter();
+        let rate = comparisons.find(|it| it.metric == Metric::RatePerS)?;
+        let rate = change(&rate.effect)?.signed();
         let Some(explained) = &parts.explained else {
             return Some(match any_with || has_others {
                 true => format!(

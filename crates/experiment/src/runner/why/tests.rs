@@ -206,6 +206,15 @@ fn the_part_that_cpu_per_request_explains_and_the_rest_multiply_to_the_whole() {
 }
 
 #[test]
+fn the_rate_is_printed_as_in_its_verdict() {
+    // The upper end of the interval is above +100%, so the change is printed as a factor.
+    let text = parts_of(1.99, 1.0 / 1.99, &[]).text;
+    let (_, rate) = text.split_once("The rate changed by ").unwrap();
+    let (rate, _) = rate.split_once(". ").unwrap();
+    assert!(rate.ends_with(" ×"), "{text}");
+}
+
+#[test]
 fn a_rest_within_the_noise_is_not_established() {
     let all = parts_of(0.65, 1.0 / 0.65, &[]);
     assert!(!all.rate_parts.as_ref().unwrap().is_rest_established);

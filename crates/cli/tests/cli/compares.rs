@@ -240,7 +240,7 @@ fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, first: &Com
         "{}",
         table.out
     );
-    let printed = workdir.run(&["report", "r"]).expect(0);
+    let printed = workdir.run(&["report", "r"]).expect(first.status);
     assert!(
         first.out.starts_with(printed.out.trim_end()),
         "{}",

@@ -204,7 +204,9 @@ fn named_and_used_as_a_baseline(workdir: &Workdir) {
     let table = workdir.run(&["runs"]).expect(0).out;
     let named = table.lines().find(|line| line.contains(" main ")).unwrap();
     assert!(named.starts_with("2026-11-20"), "{table}");
-    let newest = workdir.run(&["report"]).expect(0);
+    // A busy machine may have withheld the verdict, and the report then ends with 1.
+    let newest = workdir.run(&["report"]);
+    assert!(newest.status <= 1, "{}", newest.err);
     assert!(
         newest.err.contains("prony-runs/2026-11-22-100000-tiny"),
         "{}",

@@ -34,7 +34,9 @@ fn is_found(record: &Record) -> bool {
 #[cfg(target_os = "linux")]
 fn a_body_that_waits_for_an_acknowledgment_is_found() {
     let server = in_two_writes(false, Duration::ZERO);
-    assert!(is_found(&load(&server.url(), "-c 2 -n 120")));
+    // On a busy machine, bodies may arrive late for other reasons, so a load may find nothing.
+    let found = (0..10).any(|_| is_found(&load(&server.url(), "-c 2 -n 120")));
+    assert!(found);
 }
 
 #[test]

@@ -40,3 +40,4 @@ mod stored_runs;
 mod studies;
 mod terminals;
 mod think_times;
+mod transcripts;

@@ -81,8 +81,20 @@ impl Workdir {
     /// Creates a command without starting it.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+        command.args(args);
+        self.prepare(command)
+    }
+
+    /// Creates a command line of a shell without starting it. Standard error goes to standard
+    /// output.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec 2>&1\n{line}")]);
+        self.prepare(command)
+    }
+
+    fn prepare(&self, mut command: Command) -> Command {
         command
-            .args(args)
             .current_dir(self.dir.path())
             .env_remove("PRONY_PUBLIC")
             .env_remove("PRONY_CREDS")

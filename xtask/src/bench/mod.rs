@@ -54,7 +54,8 @@ cargo xtask bench [--quick] [FLAG...]
   --seconds S        duration of each run (6)
   --seed N           seed of the random order in the rotations (1)
   --cores S,G        cores of the server and of the generator (0,1)
-  --prony PATH       use this prony binary instead of building one
+  --prony PATH       use this prony binary instead of building one; given twice, compare the
+                     second binary with the first
   --no-install       don't install missing programs; omit their columns
   --write            write docs/performance.md even if rows or peers were omitted
   --check            exit with status 1 if a target is missed
@@ -113,7 +114,7 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
 
 /// Measures the fleet rows. Returns true if all targets are met.
 fn bench_fleet(options: &BenchOptions, own: &Path) -> Result<bool, String> {
-    let outcomes = fleet::measure(&options.fleet, options.prony.as_deref(), own)?;
+    let outcomes = fleet::measure(&options.fleet, options.prony(), own)?;
     let table = outcomes.render();
     println!("\n{table}");
     if options.write {
@@ -130,7 +131,7 @@ fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
         peers: &options.peers,
         rotations: options.rotations,
         seed: options.seed,
-        prony: options.prony.as_deref(),
+        prony: &options.prony,
         cores: options.cores,
         install: options.install,
     };
@@ -153,7 +154,7 @@ fn bench_quic(options: &BenchOptions, own: &Path) -> Result<bool, String> {
         rotations: options.rotations,
         seconds: options.seconds,
         seed: options.seed,
-        prony: options.prony.as_deref(),
+        prony: options.prony(),
         cores: options.cores,
         install: options.install,
     };
@@ -174,7 +175,7 @@ fn bench_bypass(options: &BenchOptions, own: &Path) -> Result<bool, String> {
         rotations: options.rotations,
         seconds: options.seconds,
         seed: options.seed,
-        prony: options.prony.as_deref(),
+        prony: options.prony(),
         cores: options.cores,
         install: options.install,
     };
@@ -190,7 +191,6 @@ fn bench_bypass(options: &BenchOptions, own: &Path) -> Result<bool, String> {
 
 /// Measures prony and the other tools in all selected rows. Returns true if all targets are met.
 fn bench_tools(options: &BenchOptions, own: &Path) -> Result<bool, String> {
-    let prony = options.prony.as_deref();
     let peers: Vec<Tool> = tool::PEERS
         .iter()
         .copied()
@@ -201,12 +201,15 @@ fn bench_tools(options: &BenchOptions, own: &Path) -> Result<bool, String> {
                 .any(|r| tools_of(r, options).contains(t))
         })
         .collect();
-    let programs = programs::gather(&peers, prony, own, options.install)?;
+    let programs = programs::gather(&peers, &options.prony, own, options.install)?;
     let versions = programs::versions(&programs);
     println!("{versions}\nseed {}", options.seed);
     let outcomes = measure(options, &programs, own)?;
     let tables = tables::render(&outcomes);
     println!("\n{tables}");
+    if options.prony.len() > 1 {
+        println!("{}", tables::render_builds(&outcomes));
+    }
     if options.write {
         let text = preface(options, &versions) + &tables;
         document::write(&workspace_root().join(DOCUMENT), document::TOOLS, &text)?;
@@ -249,11 +252,12 @@ fn measure(
 fn tools_of(row: &Row, options: &BenchOptions) -> Vec<Tool> {
     let wanted = |tool: &Tool| match tool {
         Tool::Floor | Tool::Prony => true,
+        Tool::OldProny => options.prony.len() > 1,
         _ if row.references[0] == *tool => true,
         _ if options.best_only => row.quick == Some(*tool),
         _ => options.peers.contains(tool),
     };
-    let all = [Tool::Floor, Tool::Prony].into_iter();
+    let all = [Tool::Floor, Tool::Prony, Tool::OldProny].into_iter();
     all.chain(tool::PEERS.iter().copied())
         .filter(|t| wanted(t) && t.unfit(row).is_none())
         .collect()
@@ -281,6 +285,18 @@ mod tests {
         assert_eq!(of("ka-1k"), [Tool::Floor, Tool::Prony]);
         assert_eq!(of("tls-1k"), [Tool::Prony, Tool::Wrk]);
         assert_eq!(of("h2-clear-16x32"), [Tool::Prony, Tool::H2load]);
+    }
+
+    #[test]
+    fn two_builds_run_in_the_same_rotations() {
+        let words = ["--peers", "none", "--prony", "old", "--prony", "new"];
+        let options = BenchOptions::parse(&words).unwrap();
+        let row = rows::ROWS.iter().find(|r| r.id == "ka-1k").unwrap();
+        let tools = [Tool::Floor, Tool::Prony, Tool::OldProny];
+        assert_eq!(tools_of(row, &options), tools);
+        assert_eq!(options.prony(), Some(Path::new("new")));
+        let three = [&words[..], &["--prony", "c"]].concat();
+        assert!(BenchOptions::parse(&three).is_err());
     }
 
     #[test]

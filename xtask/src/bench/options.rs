@@ -1,6 +1,6 @@
 //! The flags of `cargo xtask bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::bypass::{self, BypassRow};
 use super::ceiling;
@@ -29,7 +29,8 @@ pub(super) struct BenchOptions {
     pub(super) seconds: u32,
     pub(super) seed: u64,
     /// Path of a prony binary that is already built.
-    pub(super) prony: Option<PathBuf>,
+    /// Binaries of prony instead of a new build: one, or an earlier and a later one.
+    pub(super) prony: Vec<PathBuf>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
     /// True to install missing programs.
@@ -68,7 +69,7 @@ impl BenchOptions {
             rotations: if quick { 3 } else { 5 },
             seconds: if quick { 3 } else { 6 },
             seed: 1,
-            prony: None,
+            prony: Vec::new(),
             cores: (0, 1),
             install: true,
             write: !quick && !is_part,
@@ -88,7 +89,7 @@ impl BenchOptions {
                 "--rotations" => options.rotations = at_least_one(flag, value()?)?,
                 "--seconds" => options.seconds = at_least_one(flag, value()?)? as u32,
                 "--seed" => options.seed = number(flag, value()?)?,
-                "--prony" => options.prony = Some(PathBuf::from(value()?)),
+                "--prony" => options.prony.push(PathBuf::from(value()?)),
                 "--rows" => {
                     let chosen = rows(value()?)?;
                     options.rows = chosen.rows;
@@ -105,7 +106,18 @@ impl BenchOptions {
                 other => return Err(format!("unknown argument {other} of cargo xtask bench")),
             }
         }
+        if options.prony.len() > 2 {
+            return Err("--prony is given at most twice, the earlier build first".to_string());
+        }
+        if options.write && options.prony.len() > 1 {
+            return Err("the document has no column for an earlier build of prony".to_string());
+        }
         Ok(options)
+    }
+
+    /// The binary of prony to measure; `None` to build it.
+    pub(super) fn prony(&self) -> Option<&Path> {
+        self.prony.last().map(PathBuf::as_path)
     }
 }
 

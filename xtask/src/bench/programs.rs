@@ -28,7 +28,7 @@ pub(super) struct Programs {
 /// the benchmark and is below `target`.
 pub(super) fn gather(
     peers: &[Tool],
-    prony: Option<&Path>,
+    prony: &[PathBuf],
     folder: &Path,
     install: bool,
 ) -> Result<Programs, String> {
@@ -51,11 +51,12 @@ pub(super) fn gather(
         }
     }
     tools.insert(Tool::Floor, build("prony-floor")?);
-    let prony = match prony {
-        Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
-        None => build("prony")?,
-    };
-    tools.insert(Tool::Prony, prony);
+    let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| e.to_string());
+    let new = prony.last().map_or_else(|| build("prony"), absolute)?;
+    tools.insert(Tool::Prony, new);
+    if let [old, _] = prony {
+        tools.insert(Tool::OldProny, absolute(old)?);
+    }
     Ok(Programs { nginx, tools })
 }
 

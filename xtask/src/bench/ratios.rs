@@ -71,10 +71,20 @@ pub(super) fn ratio(
     tool: Tool,
     reference: Tool,
 ) -> Option<Spread> {
-    Spread::of(rotations.iter().filter_map(|rotation| {
+    Spread::of(ratios(rotations, measure, tool, reference))
+}
+
+/// The ratio of a tool's measure to the reference's in each rotation in which both ran.
+pub(super) fn ratios(
+    rotations: &[Rotation],
+    measure: Measure,
+    tool: Tool,
+    reference: Tool,
+) -> impl Iterator<Item = f64> {
+    rotations.iter().filter_map(move |rotation| {
         let of = |t| rotation.get(&t).map(|run| measure.of(run));
         Some(of(tool)? / of(reference)?)
-    }))
+    })
 }
 
 /// Median and range of one value over all runs of a tool.
@@ -85,6 +95,28 @@ pub(super) fn figure(
 ) -> Option<Spread> {
     Spread::of(rotations.iter().filter_map(|r| of(r.get(&tool)?)))
 }
+
+/// Geometric mean of ratios with its 95% interval, by Student's t on their logarithms; `None` with
+/// fewer than two ratios.
+pub(super) fn interval(ratios: impl IntoIterator<Item = f64>) -> Option<Spread> {
+    let logs: Vec<f64> = ratios.into_iter().map(f64::ln).collect();
+    let freedom = logs.len().checked_sub(1)?;
+    let quantile = T_97_5.get(freedom.checked_sub(1)?).unwrap_or(&2.042);
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let error = (squares / freedom as f64 / logs.len() as f64).sqrt();
+    Some(Spread {
+        median: mean.exp(),
+        min: (mean - quantile * error).exp(),
+        max: (mean + quantile * error).exp(),
+    })
+}
+
+/// Quantiles at 97.5% of Student's t with 1, 2, … degrees of freedom.
+const T_97_5: [f64; 24] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
+];
 
 /// Shuffles `items` in an order that depends only on the state of `numbers`.
 pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut RandomNumbers) {
@@ -160,6 +192,20 @@ mod tests {
         let spread = Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap();
         assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.5, 4.0));
         assert_eq!(Spread::of([f64::NAN]), None);
+    }
+
+    #[test]
+    fn an_interval_is_that_of_students_t_on_logarithms() {
+        let found = interval([1.0f64.exp(), 2.0f64.exp(), 3.0f64.exp()]).unwrap();
+        let half = 4.303 * (1.0f64 / 3.0).sqrt();
+        for (value, log) in [
+            (found.median, 2.0),
+            (found.min, 2.0 - half),
+            (found.max, 2.0 + half),
+        ] {
+            assert!((value.ln() - log).abs() < 1e-9, "{found:?}");
+        }
+        assert_eq!(interval([1.0]), None);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Arena<'_> {
             let mut rotation = Rotation::new();
             for &tool in &order {
                 self.nginx.settle()?;
-                print!("{:<14} {number}/{rotations} {:<8}", row.id, tool.name());
+                print!("{:<14} {number}/{rotations} {:<9}", row.id, tool.name());
                 let _ = std::io::stdout().flush();
                 match self.run(row, tool) {
                     Ok(run) => {
@@ -181,7 +181,7 @@ impl Arena<'_> {
             }
             run.kept = Some(kept);
         }
-        if tool == Tool::Prony {
+        if matches!(tool, Tool::Prony | Tool::OldProny) {
             let path = self.folder.join(RECORD);
             let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
             run.late_p99_us = sound_record(&text)?;

@@ -1,6 +1,6 @@
 //! Results as tables, for the terminal and the document. This module does no I/O.
 
-use super::ratios::{Measure, Rotation, Run, Spread, figure, ratio};
+use super::ratios::{self, Measure, Rotation, Run, Spread, figure, ratio};
 use super::rotation::Outcome;
 use super::rows::Row;
 use super::tool::{PEERS, Tool};
@@ -31,6 +31,25 @@ pub(super) fn render(outcomes: &[Outcome]) -> String {
         targets(outcomes),
         notes(outcomes)
     )
+}
+
+/// Compares two builds of prony: the later one's cost and rate, divided by the earlier one's.
+pub(super) fn render_builds(outcomes: &[Outcome]) -> String {
+    let mut text = "new ÷ old prony, with 95% intervals over the rotations:\n".to_string();
+    for Outcome { row, rotations, .. } in outcomes {
+        let change = |measure| {
+            let each = ratios::ratios(rotations, measure, Tool::Prony, Tool::OldProny);
+            ratios::interval(each).map_or(UNMEASURED.to_string(), |change| {
+                format!(
+                    "{:.3} ({:.3} to {:.3})",
+                    change.median, change.min, change.max
+                )
+            })
+        };
+        let (cost, rate) = (change(Measure::Cost), change(Measure::Rate));
+        text.push_str(&format!("  {:<14} cost {cost}  rate {rate}\n", row.id));
+    }
+    text
 }
 
 /// List of remarks and failures, possibly empty.

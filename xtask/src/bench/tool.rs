@@ -5,6 +5,8 @@
 pub(super) enum Tool {
     Floor,
     Prony,
+    /// An earlier build of prony, for comparison.
+    OldProny,
     Wrk,
     Ab,
     H2load,
@@ -41,6 +43,7 @@ impl Tool {
         match self {
             Tool::Floor => "floor",
             Tool::Prony => "prony",
+            Tool::OldProny => "old prony",
             Tool::Wrk => "wrk",
             Tool::Ab => "ab",
             Tool::H2load => "h2load",

@@ -27,7 +27,9 @@ impl Tool {
     pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
         Some(match self {
             Tool::Floor | Tool::Hey | Tool::Vegeta | Tool::Shb => return None,
-            Tool::Prony | Tool::H2load | Tool::Oha | Tool::Siege | Tool::Zrk => &["--version"],
+            Tool::Prony | Tool::OldProny | Tool::H2load | Tool::Oha | Tool::Siege | Tool::Zrk => {
+                &["--version"]
+            }
             Tool::Wrk | Tool::Wrk2 => &["-v"],
             Tool::Ab => &["-V"],
             Tool::Fortio | Tool::K6 => &["version"],
@@ -110,7 +112,7 @@ impl Tool {
                      {path} {close} {pace}"
                 )
             }
-            Tool::Prony => prony(row, run, rate),
+            Tool::Prony | Tool::OldProny => prony(row, run, rate),
             Tool::Wrk => format!("-t1 -c{connections} -d{seconds}s {close_header} {url}"),
             Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk => paced(self, row, run, rate),
             Tool::Ab => {

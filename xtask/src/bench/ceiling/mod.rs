@@ -66,7 +66,7 @@ pub(super) struct CeilingSettings<'a> {
     pub(super) rotations: usize,
     pub(super) seed: u64,
     /// Path of a prony binary that is already built.
-    pub(super) prony: Option<&'a Path>,
+    pub(super) prony: &'a [PathBuf],
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
     /// True to install missing programs.

@@ -25,7 +25,6 @@ mod hosts;
 mod init;
 mod live;
 mod load;
-mod load_keys;
 mod load_results;
 mod markdown_page;
 mod metrics;

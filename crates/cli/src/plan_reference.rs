@@ -5,15 +5,13 @@ use prony_experiment::plan::reference::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::load_keys;
-
 /// The manual page of plans, which `prony man plan` prints.
 pub(crate) const MANUAL: &str = include_str!("../plan.md");
 
 /// Returns the reference with one table for each section of a plan.
 pub(crate) fn markdown() -> String {
     let mut text = String::new();
-    for section in reference::sections(load_keys::all()) {
+    for section in reference::sections() {
         let heading = match section.heading {
             TOP_LEVEL => "Top level".to_owned(),
             other => match other.split_once(" of ") {
@@ -85,7 +83,7 @@ fn type_name(value: &ValueType) -> String {
 
 /// Returns the JSON schema of plans (draft 2020-12), with which editors complete and check keys.
 pub(crate) fn schema() -> String {
-    let sections = reference::sections(load_keys::all());
+    let sections = reference::sections();
     let object = |heading: &str| match sections.iter().find(|section| section.heading == heading) {
         Some(section) => object_of(section),
         None => json!({}),
@@ -157,13 +155,13 @@ fn object_of(section: &ReferenceSection) -> Value {
             description.push_str(&format!(" (default: {})", key.default));
         }
         schema["description"] = json!(description);
-        properties.insert(key.name.clone(), schema);
+        properties.insert(key.name.to_owned(), schema);
     }
     let required: Vec<&str> = section
         .keys
         .iter()
         .filter(|key| key.required)
-        .map(|key| key.name.as_str())
+        .map(|key| key.name)
         .collect();
     let mut object = json!({
         "type": "object",

@@ -20,6 +20,10 @@
 //! | the load | `spec`, `sequence` |
 //! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
 
+// Files that are also part of the tests below `tests` name this crate by its name.
+#[cfg(test)]
+extern crate self as prony_load;
+
 mod address_list;
 mod bypass;
 mod connection;
@@ -101,8 +105,8 @@ pub use scope::LoadScope;
 pub use scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
 pub use settings::{
     ArrivalRate, CoreList, DataOrder, FormField, GatewayMac, GivenSetting, HttpProxy, HttpVersion,
-    IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder,
-    SourceRange, Stage, ThinkDistribution, ThinkTime, TlsVersion,
+    IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Setting, Sha256,
+    SourceOrder, SourceRange, Stage, ThinkDistribution, ThinkTime, TlsVersion, ValueKind,
 };
 pub use shard::{Shard, ShardRange};
 pub use slices::{LoadSlice, SliceReport, Slices};

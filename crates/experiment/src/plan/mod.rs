@@ -34,7 +34,7 @@ pub use model::{
 };
 pub use render::{
     CapacityLoad, LoadModel, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme,
-    TelemetrySettings, is_load_key,
+    TelemetrySettings,
 };
 
 /// The plan that `prony init` writes.

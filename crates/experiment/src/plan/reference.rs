@@ -3,6 +3,8 @@
 //! `docs/plan.md`, `prony man plan` and the JSON schema of plans are generated from these tables. A
 //! test checks that every key that plans accept is documented.
 
+use prony_load::{LoadSettings, Setting, ValueKind};
+
 /// Type of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueType {
@@ -51,7 +53,7 @@ pub enum ValueType {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceKey {
     /// Name of the key.
-    pub name: String,
+    pub name: &'static str,
     /// Type of the value.
     pub value: ValueType,
     /// Default, in words or as a value; empty if there is none.
@@ -77,35 +79,96 @@ pub struct ReferenceSection {
 
 /// Returns the sections of a plan that have fixed keys. Factors, levels and environment variables
 /// are omitted, because the plan's author chooses their names.
-///
-/// `settings` are the keys of `[load]` that correspond to flags of `prony load`.
-pub fn sections(settings: Vec<ReferenceKey>) -> Vec<ReferenceSection> {
-    let section = |heading, templates, keys| ReferenceSection {
-        heading,
-        templates,
-        keys,
-    };
-    vec![
-        section(TOP_LEVEL, false, top_level()),
-        section("[trials]", false, trials()),
-        section("blocks of [trials]", false, blocks()),
-        section("[service.NAME]", true, service()),
-        section("ready of [service.NAME]", true, ready()),
-        section("[service.NAME.files]", true, files()),
-        section("[load]", true, [own_load_keys(), settings].concat()),
-        section("[place.NAME]", true, place()),
-        section("[link.NAME]", true, link()),
-        section("[telemetry]", true, telemetry()),
-    ]
+pub fn sections() -> Vec<ReferenceSection> {
+    let sections = PlanTable::ALL.iter().map(|table| ReferenceSection {
+        heading: table.heading(),
+        templates: !matches!(
+            table,
+            PlanTable::TopLevel | PlanTable::Trials | PlanTable::Blocks
+        ),
+        keys: table.keys(),
+    });
+    sections.collect()
+}
+
+/// A table of a plan whose keys are fixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanTable {
+    TopLevel,
+    Trials,
+    Blocks,
+    Service,
+    Ready,
+    File,
+    Load,
+    Place,
+    Link,
+    Telemetry,
+}
+
+impl PlanTable {
+    const ALL: [PlanTable; 10] = [
+        PlanTable::TopLevel,
+        PlanTable::Trials,
+        PlanTable::Blocks,
+        PlanTable::Service,
+        PlanTable::Ready,
+        PlanTable::File,
+        PlanTable::Load,
+        PlanTable::Place,
+        PlanTable::Link,
+        PlanTable::Telemetry,
+    ];
+
+    fn heading(self) -> &'static str {
+        match self {
+            PlanTable::TopLevel => TOP_LEVEL,
+            PlanTable::Trials => "[trials]",
+            PlanTable::Blocks => "blocks of [trials]",
+            PlanTable::Service => "[service.NAME]",
+            PlanTable::Ready => "ready of [service.NAME]",
+            PlanTable::File => "[service.NAME.files]",
+            PlanTable::Load => "[load]",
+            PlanTable::Place => "[place.NAME]",
+            PlanTable::Link => "[link.NAME]",
+            PlanTable::Telemetry => "[telemetry]",
+        }
+    }
+
+    fn keys(self) -> Vec<ReferenceKey> {
+        match self {
+            PlanTable::TopLevel => top_level(),
+            PlanTable::Trials => trials(),
+            PlanTable::Blocks => blocks(),
+            PlanTable::Service => service(),
+            PlanTable::Ready => ready(),
+            PlanTable::File => files(),
+            PlanTable::Load => [own_load_keys(), load_settings()].concat(),
+            PlanTable::Place => place(),
+            PlanTable::Link => link(),
+            PlanTable::Telemetry => telemetry(),
+        }
+    }
+
+    /// The keys that the table may have.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        self.keys().into_iter().map(|key| key.name).collect()
+    }
 }
 
 /// Heading for the keys outside all tables.
 pub const TOP_LEVEL: &str = "top level";
 
 /// Creates an optional key from its name, type, default, example and meaning.
-fn key(name: &str, value: ValueType, default: &str, example: &str, meaning: &str) -> ReferenceKey {
+fn key(
+    name: &'static str,
+    value: ValueType,
+    default: &str,
+    example: &str,
+    meaning: &str,
+) -> ReferenceKey {
     ReferenceKey {
-        name: name.to_owned(),
+        name,
         value,
         default: default.to_owned(),
         example: example.to_owned(),
@@ -302,51 +365,101 @@ fn own_load_keys() -> Vec<ReferenceKey> {
     ]
 }
 
+/// Settings and flags of `prony load` that plans express differently, with hints.
+const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "unix",
+        "set listen = \"unix\" in the target service, or remote = \"unix:/path\"",
+    ),
+    ("json", "every trial writes its record"),
+    ("csv", "use prony report DIR --csv FILE"),
+    ("html", "every experiment writes its report"),
+    ("timeline", "every record contains the time series"),
+    ("progress", "use prony compare --progress"),
+    ("fail_if", "use margin and the verdicts instead"),
+];
+
+/// The replacement of a flag of `prony load` that is not a key of `[load]`.
+pub(crate) fn instead_of(key: &str) -> Option<&'static str> {
+    let found = ELSEWHERE.iter().find(|(name, _)| *name == key);
+    found.map(|(_, instead)| *instead)
+}
+
+/// The settings of a load that are keys of `[load]`, too.
+fn load_settings() -> Vec<ReferenceKey> {
+    let settings = LoadSettings::TABLE.iter();
+    let keys = settings.filter(|setting| instead_of(setting.key).is_none());
+    keys.map(|setting| ReferenceKey {
+        name: setting.key,
+        value: value_type(setting.kind),
+        default: match (setting.key, setting.kind) {
+            (_, ValueKind::Switch) => "false".to_owned(),
+            ("duration" | "warmup", _) => "that of [trials]".to_owned(),
+            _ if needs_quotes(setting) => format!("\"{}\"", setting.default),
+            _ => setting.default.to_owned(),
+        },
+        example: setting.example.to_owned(),
+        // A list in a plan has no use for "repeatable", which the script's arguments explain.
+        meaning: lower_case_start(
+            setting
+                .meaning
+                .split("; repeatable")
+                .next()
+                .unwrap_or_default(),
+        ),
+        required: false,
+    })
+    .collect()
+}
+
+/// Lowercases the first letter, unless the first word is an abbreviation.
+fn lower_case_start(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if !second.is_uppercase() => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Returns true if the default is a value that is a string in TOML, rather than a number or a
+/// description.
+fn needs_quotes(setting: &Setting) -> bool {
+    let default = setting.default;
+    let is_word = match setting.kind {
+        ValueKind::Choice(words) => words.iter().any(|(word, _)| *word == default),
+        _ => default.starts_with(|c: char| c.is_ascii_digit()),
+    };
+    is_word && !default.contains(' ') && default.parse::<f64>().is_err()
+}
+
+fn value_type(kind: ValueKind) -> ValueType {
+    match kind {
+        ValueKind::Switch => ValueType::Bool,
+        ValueKind::Count | ValueKind::Number => ValueType::Count,
+        ValueKind::Time | ValueKind::PositiveTime => ValueType::Time,
+        ValueKind::Size => ValueType::Size,
+        ValueKind::Rate => ValueType::Rate,
+        ValueKind::Text => ValueType::Text,
+        ValueKind::File | ValueKind::SocketPath => ValueType::Path,
+        ValueKind::Choice(words) => {
+            ValueType::Choice(words.iter().map(|(word, _)| (*word).to_owned()).collect())
+        }
+        ValueKind::TlsVersion => choice(&["1.2", "1.3"]),
+        ValueKind::Cores => ValueType::Cores,
+        ValueKind::Numbers | ValueKind::List | ValueKind::Texts => ValueType::List,
+        ValueKind::Headers => ValueType::Either(vec![ValueType::List, ValueType::TextTable]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::plan::model::{document, trials};
-    use crate::plan::render::load;
-    use crate::plan::render::{files, networks, ready, services, telemetry};
-
-    fn documented(heading: &str) -> BTreeSet<String> {
-        let found = sections(Vec::new())
-            .into_iter()
-            .find(|section| section.heading == heading)
-            .unwrap_or_else(|| panic!("no section {heading}"));
-        found.keys.into_iter().map(|key| key.name).collect()
-    }
-
-    fn read(keys: &[&str]) -> BTreeSet<String> {
-        keys.iter().map(|key| (*key).to_owned()).collect()
-    }
-
-    #[test]
-    fn every_accepted_key_is_documented() {
-        assert_eq!(documented(TOP_LEVEL), read(document::KEYS));
-        assert_eq!(documented("[trials]"), read(trials::KEYS));
-        assert_eq!(documented("blocks of [trials]"), read(trials::BLOCKS_KEYS));
-        assert_eq!(documented("[service.NAME]"), read(services::KEYS));
-        assert_eq!(
-            documented("ready of [service.NAME]"),
-            read(ready::READY_KEYS)
-        );
-        assert_eq!(
-            documented("[service.NAME.files]"),
-            read(files::FILE_SOURCES)
-        );
-        assert_eq!(documented("[place.NAME]"), read(networks::PLACE_KEYS));
-        assert_eq!(documented("[link.NAME]"), read(networks::LINK_KEYS));
-        assert_eq!(documented("[telemetry]"), read(telemetry::KEYS));
-        let own: BTreeSet<String> = own_load_keys().into_iter().map(|key| key.name).collect();
-        assert_eq!(own, read(load::OWN_KEYS));
-    }
 
     #[test]
     fn a_meaning_is_one_phrase() {
-        for section in sections(Vec::new()) {
+        for section in sections() {
             for key in section.keys {
                 let words = key.meaning.split_whitespace().count();
                 assert!((1..=20).contains(&words), "{}: {words} words", key.name);
@@ -357,7 +470,7 @@ mod tests {
 
     #[test]
     fn examples_are_toml() {
-        for section in sections(Vec::new()) {
+        for section in sections() {
             for key in section.keys.iter().filter(|key| !key.example.is_empty()) {
                 let text = format!("{} = {}", key.name, key.example);
                 assert!(text.parse::<toml::Table>().is_ok(), "{text}");

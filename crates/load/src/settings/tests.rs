@@ -178,7 +178,28 @@ fn values_round_trip() {
 }
 
 #[test]
-fn keys_are_the_names_of_the_fields() {
+fn defaults_of_the_table_are_values_or_described() {
+    for setting in LoadSettings::TABLE {
+        if setting.default.starts_with(|c: char| c.is_ascii_digit()) {
+            let value = setting.default.split(',').next().unwrap();
+            assert_eq!(setting.check(value), Ok(()), "{}", setting.key);
+        }
+        for (other, _) in setting.excludes {
+            assert!(Setting::find(other).is_some(), "{other}");
+        }
+        assert!(
+            setting
+                .needs
+                .is_none_or(|other| Setting::find(other).is_some())
+        );
+        let words = setting.meaning.split_whitespace().count();
+        assert!((1..=20).contains(&words), "{}: {words} words", setting.key);
+        assert!(!setting.meaning.ends_with('.'), "{}", setting.key);
+    }
+}
+
+#[test]
+fn every_setting_has_an_example_that_round_trips() {
     let all = GOOD.join(" ") + " --expect-sha256 " + &"0f".repeat(32);
     let given = LoadSettings::typed(&all).given();
     let given: Vec<&str> = given.iter().map(|setting| setting.key.as_str()).collect();

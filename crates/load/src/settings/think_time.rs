@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use prony_record::quantity;
 
-use super::LoadSettings;
-use crate::error::SettingsError;
-
 /// Prefix of exponential think times.
 const EXPONENTIAL: &str = "exp:";
 
@@ -67,49 +64,9 @@ impl fmt::Display for ThinkTime {
     }
 }
 
-impl LoadSettings {
-    /// Checks that think times are not longer than the load. Otherwise many users would never send
-    /// a request.
-    pub(crate) fn check_think(&self) -> Result<(), SettingsError> {
-        let (Some(think), Some(planned)) = (self.think, self.planned()) else {
-            return Ok(());
-        };
-        let length = planned + self.warmup();
-        if think.mean <= length {
-            return Ok(());
-        }
-        let length = quantity::time_text(length);
-        let error = SettingsError::value("think", think).text(format!(
-            ": the think time is longer than the load ({length}), and many users would never send a \
-             request; use a longer "
-        ));
-        Err(error.name("duration").text(" or shorter pauses"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn think_times_fit_into_the_load() {
-        for (words, is_fine) in [
-            ("--think 10s", true),
-            ("--think 11s", false),
-            ("--think exp:11s --warmup 1s", true),
-            ("--think 1m -n 5", true),
-            ("--think 1m -n 5 -d 30s", false),
-        ] {
-            let checked = LoadSettings::typed(words).check_think();
-            assert_eq!(checked.is_ok(), is_fine, "{words}");
-        }
-        let error = LoadSettings::typed("--think 1m").check_think().unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("--think 60s") && text.contains("--duration"),
-            "{text}"
-        );
-    }
 
     #[test]
     fn think_times_are_written_as_they_are_read() {

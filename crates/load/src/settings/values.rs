@@ -13,18 +13,18 @@ macro_rules! words {
     (
         $(#[$about:meta])*
         pub enum $name:ident {
-            $($(#[$about_variant:meta])* $variant:ident = $word:literal,)+
+            $($(#[$about_variant:meta])* $variant:ident = $word:literal: $meaning:literal,)+
         }
     ) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name {
-            $($(#[$about_variant])* $variant,)+
+            $(#[doc = $meaning] $(#[$about_variant])* $variant,)+
         }
 
         impl $name {
-            /// The words that represent the variants, in the order of the variants.
-            pub const NAMES: &[&str] = &[$($word),+];
+            /// The words that represent the variants, each with its meaning.
+            pub(super) const CHOICES: &[(&str, &str)] = &[$(($word, $meaning)),+];
 
             /// Returns the word that represents this variant.
             pub fn name(self) -> &'static str {
@@ -40,7 +40,7 @@ macro_rules! words {
             fn from_str(text: &str) -> Result<$name, String> {
                 match text {
                     $($word => Ok($name::$variant),)+
-                    _ => Err(not_one_of(text, $name::NAMES)),
+                    _ => Err(not_one_of(text, $name::CHOICES)),
                 }
             }
         }
@@ -53,45 +53,36 @@ macro_rules! words {
     };
 }
 
-fn not_one_of(text: &str, words: &[&str]) -> String {
+fn not_one_of(text: &str, choices: &[(&str, &str)]) -> String {
+    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
     format!("\"{text}\" is not one of {}", words.join(", "))
 }
 
 words! {
     /// Order in which the requests of a list are sent.
     pub enum RequestOrder {
-        /// Requests are sent in the order of the list, across all workers.
-        Sequence = "sequence",
-        /// Each virtual user goes through the list in its order.
-        PerUser = "per-user",
-        /// Each request is drawn at random with equal probability, reproducible by the seed.
-        Random = "random",
-        /// Each request is drawn at random by its weight, reproducible by the seed.
-        Weighted = "weighted",
+        Sequence = "sequence": "In list order, shared by all workers",
+        PerUser = "per-user": "In list order, by each virtual user",
+        Random = "random": "At random with equal probability, reproducible with --seed",
+        Weighted = "weighted": "At random with the weights in the list, reproducible with --seed",
     }
 }
 
 words! {
     /// Order in which requests take the rows of the data file.
     pub enum DataOrder {
-        /// Rows are taken in the order of the file, across all workers.
-        Sequence = "sequence",
-        /// Each row is drawn at random, reproducible by the seed.
-        Random = "random",
+        Sequence = "sequence": "In file order, shared by all workers",
+        Random = "random": "At random, reproducible with --seed",
     }
 }
 
 words! {
     /// HTTP version of the requests.
     pub enum HttpVersion {
-        /// HTTP/1.0.
-        Http10 = "1.0",
-        /// HTTP/1.1.
-        Http11 = "1.1",
-        /// HTTP/2: by ALPN over TLS, by prior knowledge in cleartext.
-        Http2 = "2",
-        /// HTTP/3 over QUIC.
-        Http3 = "3",
+        Http10 = "1.0": "HTTP/1.0",
+        Http11 = "1.1": "HTTP/1.1",
+        Http2 = "2": "HTTP/2: by ALPN over TLS, with prior knowledge in cleartext",
+        Http3 = "3": "HTTP/3 over QUIC",
     }
 }
 
@@ -99,39 +90,28 @@ words! {
     /// Order in which connections take source addresses.
     #[derive(Default)]
     pub enum SourceOrder {
-        /// Each connection takes the next address.
         #[default]
-        RoundRobin = "round-robin",
-        /// Each connection draws an address at random, reproducible by the seed.
-        Random = "random",
-        /// Each virtual user, which is one of the load's connections, keeps its address when it
-        /// reconnects.
-        PerUser = "per-user",
+        RoundRobin = "round-robin": "Each connection takes the next address",
+        Random = "random": "Each connection takes a random address, reproducible with --seed",
+        PerUser = "per-user": "Each virtual user keeps its address when it reconnects; --connections sets the number of users",
     }
 }
 
 words! {
     /// Version of the PROXY protocol.
     pub enum ProxyVersion {
-        /// Version 1, a line of text.
-        V1 = "v1",
-        /// Version 2, binary.
-        V2 = "v2",
+        V1 = "v1": "A line of text",
+        V2 = "v2": "Binary",
     }
 }
 
 words! {
     /// Kernel interface for sockets.
     pub enum IoChoice {
-        /// The best interface that this system supports.
-        Auto = "auto",
-        /// Completions: io_uring, on Linux 6.1 and later.
-        Uring = "uring",
-        /// Readiness: epoll on Linux, kqueue on FreeBSD.
-        Poll = "poll",
-        /// TCP in this process, over AF_XDP sockets of one network interface, on Linux 5.11 and
-        /// later.
-        Xdp = "xdp",
+        Auto = "auto": "The fastest that this system supports",
+        Uring = "uring": "Completions: io_uring, on Linux 6.1 and later",
+        Poll = "poll": "Readiness: epoll on Linux, kqueue on FreeBSD",
+        Xdp = "xdp": "prony's own TCP over AF_XDP; needs --interface, root, and Linux 5.11 or later",
     }
 }
 
@@ -154,8 +134,9 @@ impl fmt::Display for GatewayMac {
 }
 
 impl Arrivals {
-    /// The words that represent the variants, in the order of the variants.
-    pub const NAMES: &[&str] = &["constant", "poisson"];
+    /// The words that represent the variants, each with its meaning.
+    pub(super) const CHOICES: &[(&str, &str)] =
+        &[("constant", "Equal gaps"), ("poisson", "Exponential gaps")];
 }
 
 impl FromStr for Arrivals {
@@ -165,7 +146,7 @@ impl FromStr for Arrivals {
         match text {
             "constant" => Ok(Arrivals::Constant),
             "poisson" => Ok(Arrivals::Poisson),
-            _ => Err(not_one_of(text, Arrivals::NAMES)),
+            _ => Err(not_one_of(text, Arrivals::CHOICES)),
         }
     }
 }
@@ -273,10 +254,10 @@ mod tests {
 
     #[test]
     fn words_are_parsed_as_they_are_written() {
-        for name in SourceOrder::NAMES {
+        for (name, _) in SourceOrder::CHOICES {
             assert_eq!(name.parse::<SourceOrder>().unwrap().name(), *name);
         }
-        for name in Arrivals::NAMES {
+        for (name, _) in Arrivals::CHOICES {
             assert_eq!(name.parse::<Arrivals>().unwrap().to_string(), *name);
         }
         let error = "upside".parse::<RequestOrder>().unwrap_err();

@@ -7,27 +7,8 @@ use super::folder::PlanFolder;
 use super::machine::MachineProfile;
 use super::{CertificateCache, Plan, baseline, bodies, sections, trials, variants};
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
-
-/// Top-level keys of a plan.
-pub(crate) const KEYS: &[&str] = &[
-    "name",
-    "question",
-    "notes",
-    "baseline",
-    "margin",
-    "metrics",
-    "trials",
-    "factors",
-    "variants",
-    "service",
-    "place",
-    "link",
-    "load",
-    "telemetry",
-    "folder",
-    "includes",
-];
 
 /// Maximum length of a plan's name in bytes.
 const NAME_BYTES_MAX: usize = 100;
@@ -44,7 +25,7 @@ pub(crate) fn read_plan(
         file: origin,
         diagnostics,
     };
-    reader.report_unknown_keys(table, "a plan", KEYS);
+    reader.report_unknown_keys(table, "a plan", &PlanTable::TopLevel.names());
     let all_factors = read_all_factors(table, machine.cores.len(), &mut reader)?;
     let (constants, factors) = factors::split_constants(all_factors);
     let listed = table.get("variants");

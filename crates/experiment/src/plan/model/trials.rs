@@ -8,20 +8,8 @@ use prony_stats::{BLOCKS_MAX, Direction, Metric};
 
 use super::interleave::{Interleave, read_interleave};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlValue};
-
-/// Keys of `[trials]`.
-pub(crate) const KEYS: &[&str] = &[
-    "blocks",
-    "warmup",
-    "duration",
-    "budget",
-    "interleave",
-    "seed",
-];
-
-/// Keys of the table `blocks`.
-pub(crate) const BLOCKS_KEYS: &[&str] = &["min", "max"];
 
 /// Default relative difference within which two variants count as equivalent.
 const DEFAULT_MARGIN: f64 = 0.02;
@@ -64,7 +52,7 @@ pub(crate) fn read_trials(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
     let Some(table) = node.and_then(|node| reader.table(node, "trials")) else {
         return trials;
     };
-    reader.report_unknown_keys(table, "[trials]", KEYS);
+    reader.report_unknown_keys(table, "[trials]", &PlanTable::Trials.names());
     if let Some(node) = table.get("blocks") {
         read_blocks(node, &mut trials, reader);
     }
@@ -108,7 +96,7 @@ fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanRea
         }
         return;
     };
-    reader.report_unknown_keys(table, "blocks", BLOCKS_KEYS);
+    reader.report_unknown_keys(table, "blocks", &PlanTable::Blocks.names());
     let min = table
         .get("min")
         .and_then(|node| count(node, "blocks.min", reader));

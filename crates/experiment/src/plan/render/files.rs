@@ -7,10 +7,8 @@ use std::path::{Component, Path};
 use super::context::RenderContext;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::SelfSignedCertificate;
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
-
-/// Keys that specify the content of a file. A file's table has exactly one of them.
-pub(crate) const FILE_SOURCES: &[&str] = &["template", "copy", "text", "certificate", "key_of"];
 
 const FILE_SOURCES_HINT: &str = "{ template = \"path\" }, { copy = \"path\" }, { text = \"…\" }, \
                                  { certificate = \"host\" } or { key_of = \"certificate file\" }";
@@ -96,14 +94,18 @@ fn read_source<'n>(
         reader.report_with_hint(kind, node.line, message, FILE_SOURCES_HINT);
         return None;
     };
-    reader.report_unknown_keys(table, subject, FILE_SOURCES);
+    reader.report_unknown_keys(table, subject, &PlanTable::File.names());
     let [entry] = table.entries.as_slice() else {
-        let message = format!("{subject} needs exactly one of {}", FILE_SOURCES.join(", "));
+        let message = format!(
+            "{subject} needs exactly one of {}",
+            PlanTable::File.names().join(", ")
+        );
         let kind = DiagnosticKind::Structure;
         reader.report_with_hint(kind, node.line, message, FILE_SOURCES_HINT);
         return None;
     };
-    FILE_SOURCES.contains(&entry.key.as_str()).then_some(entry)
+    let is_known = PlanTable::File.names().contains(&entry.key.as_str());
+    is_known.then_some(entry)
 }
 
 /// Generates a self-signed certificate for one or more host names or addresses.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
 use prony_load::{
-    CoreList, FormField, HttpVersion, IoChoice, LoadSettings, Notation, SpecError, is_one_word,
+    CoreList, FormField, HttpVersion, IoChoice, LoadSettings, Notation, Setting, SpecError,
+    ValueKind, is_one_word,
 };
 use prony_record::quantity;
 
@@ -18,47 +19,13 @@ use crate::abort::{AbortRules, AbortRulesError};
 use crate::place;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::{PlanFolder, TrialSettings};
+use crate::plan::reference::{self, PlanTable};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 use crate::service::{Allocated, Endpoint, ListenKind, PlaceKind};
-
-/// Keys of `[load]` that are not load settings.
-pub(crate) const OWN_KEYS: &[&str] = &[
-    "target",
-    "scheme",
-    "model",
-    "path",
-    "place",
-    "agents",
-    "bodies",
-    "abort_if",
-    "abort_window",
-    "goal",
-    "max_rate",
-    "search_time",
-    "probe",
-];
-
-/// Settings whose value is the path of a file. Relative paths are resolved against the plan's
-/// folder.
-const FILES: &[&str] = &["urls", "data", "script", "body_file", "ca", "cert", "key"];
 
 /// Settings whose file is not copied to results. Results are shared, but private keys must stay
 /// private.
 const SECRETS: &[&str] = &["key"];
-
-/// Settings and flags of `prony load` that plans express differently, with hints.
-const ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "unix",
-        "set listen = \"unix\" in the target service, or remote = \"unix:/path\"",
-    ),
-    ("json", "every trial writes its record"),
-    ("csv", "use prony report DIR --csv FILE"),
-    ("html", "every experiment writes its report"),
-    ("timeline", "every record contains the time series"),
-    ("progress", "use prony compare --progress"),
-    ("fail_if", "use margin and the verdicts instead"),
-];
 
 /// Loop model, which determines when requests start.
 #[derive(Debug, Clone, PartialEq)]
@@ -394,24 +361,25 @@ fn try_resolve(
     }
 }
 
-/// Returns true if a load setting is a key of `[load]`.
-pub fn is_load_key(setting: &str) -> bool {
-    !ELSEWHERE.iter().any(|(name, _)| *name == setting)
+/// Returns true if a setting's value is the path of a file. Relative paths are resolved against the
+/// plan's folder.
+fn is_file(key: &str) -> bool {
+    Setting::find(key).is_some_and(|setting| setting.kind == ValueKind::File)
 }
 
 fn check_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
-    let settings = LoadSettings::KEYS;
+    let known = PlanTable::Load.names();
     for entry in &table.entries {
         let key = entry.key.as_str();
         let message = format!("[load] has no key \"{key}\"");
-        if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| *name == key) {
-            reader.report_with_hint(DiagnosticKind::UnknownKey, entry.line, message, *instead);
-        } else if !OWN_KEYS.contains(&key) && !settings.contains(&key) {
+        if let Some(instead) = reference::instead_of(key) {
+            reader.report_with_hint(DiagnosticKind::UnknownKey, entry.line, message, instead);
+        } else if !known.contains(&key) {
             let underscored = key.replace('-', "_");
-            let hint = if key.contains('-') && settings.contains(&underscored.as_str()) {
+            let hint = if key.contains('-') && known.contains(&underscored.as_str()) {
                 format!("write {underscored}")
             } else {
-                did_you_mean(key, settings.iter().chain(OWN_KEYS).copied())
+                did_you_mean(key, known.iter().copied())
                     .unwrap_or_else(|| "[load] accepts the long flags of prony load".to_owned())
             };
             reader.report_with_hint(DiagnosticKind::UnknownKey, entry.line, message, hint);
@@ -497,9 +465,8 @@ fn settings_of(
     around: &RenderContext<'_>,
     reader: &mut PlanReader<'_>,
 ) -> TomlTable {
-    let is_setting = |key: &str| {
-        LoadSettings::KEYS.contains(&key) && is_load_key(key) && !OWN_KEYS.contains(&key)
-    };
+    let is_setting =
+        |key: &str| Setting::find(key).is_some() && reference::instead_of(key).is_none();
     let mut settings = TomlTable {
         line: table.line,
         entries: Vec::new(),
@@ -512,7 +479,7 @@ fn settings_of(
             continue;
         }
         let mut entry = entry.clone();
-        if FILES.contains(&key) {
+        if is_file(key) {
             let Some(written) = reader.scalar(node, key) else {
                 continue;
             };

@@ -22,7 +22,7 @@ mod variant_layout;
 mod watch;
 
 pub use capacity_load::CapacityLoad;
-pub use load::{LoadModel, ResolvedLoad, Scheme, is_load_key};
+pub use load::{LoadModel, ResolvedLoad, Scheme};
 pub use ready::ReadySettings;
 pub(super) use service_layout::{RemoteAddress, ServiceLayout};
 pub use services::ResolvedService;

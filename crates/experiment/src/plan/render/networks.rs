@@ -8,16 +8,11 @@ use std::time::Duration;
 use super::template::TemplateContext;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::NamedTable;
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 use crate::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
-
-/// Keys of a place.
-pub(crate) const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
-
-/// Keys of a link.
-pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "loss", "addresses"];
 
 /// Private networks from which links get their addresses. The third octet is the number of the
 /// link.
@@ -66,7 +61,7 @@ pub(super) fn read_places(
     for section in sections {
         let owner = format!("place \"{}\"", section.name);
         let rendered = context.table(&section.table, reader);
-        reader.report_unknown_keys(&section.table, &owner, PLACE_KEYS);
+        reader.report_unknown_keys(&section.table, &owner, &PlanTable::Place.names());
         read.places.push(read_place(section, &rendered, reader));
         read.lines
             .push((section.line, section.table.line_of("sysctl")));
@@ -241,7 +236,7 @@ fn read_link(
     reader: &mut PlanReader<'_>,
 ) -> Option<NetworkLink> {
     let owner = format!("link \"{}\"", section.name);
-    reader.report_unknown_keys(&section.table, &owner, LINK_KEYS);
+    reader.report_unknown_keys(&section.table, &owner, &PlanTable::Link.names());
     let Some(between) = rendered.get("between") else {
         let message = format!("{owner} doesn't name the places to join");
         let hint = "name two: between = [\"clients\", \"front\"]";

@@ -7,11 +7,9 @@ use prony_load::StatusSet;
 use super::context::RenderContext;
 use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode};
 use crate::service::ListenKind;
-
-/// Keys of `ready`.
-pub(crate) const READY_KEYS: &[&str] = &["get", "status", "within", "listener", "scheme"];
 
 /// Default time limit for a service to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,7 +66,11 @@ pub(super) fn read_ready(
         return ready;
     };
     let subject = |key: &str| format!("ready.{key} of {owner}");
-    reader.report_unknown_keys(table, &format!("ready of {owner}"), READY_KEYS);
+    reader.report_unknown_keys(
+        table,
+        &format!("ready of {owner}"),
+        &PlanTable::Ready.names(),
+    );
     ready.get = table
         .get("get")
         .and_then(|node| read_path(node, &subject("get"), reader));

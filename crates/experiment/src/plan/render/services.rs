@@ -9,29 +9,9 @@ use super::files;
 use super::ready::{ReadySettings, read_ready};
 use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, signal};
 use crate::service::{Follow, PlaceKind, ServiceSpec};
-
-/// Keys of a service.
-pub(crate) const KEYS: &[&str] = &[
-    "command",
-    "env",
-    "cwd",
-    "files",
-    "listen",
-    "place",
-    "cores",
-    "needs",
-    "ready",
-    "stop",
-    "library_path",
-    "wrapper",
-    "open_files",
-    "remote",
-    "cgroup",
-    "pid_file",
-    "host",
-];
 
 /// Keys that a remote service can have.
 const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"];
@@ -57,7 +37,7 @@ pub(crate) fn read_service(
     reader: &mut PlanReader<'_>,
 ) -> ResolvedService {
     let owner = format!("service \"{}\"", layout.name);
-    reader.report_unknown_keys(table, &owner, KEYS);
+    reader.report_unknown_keys(table, &owner, &PlanTable::Service.names());
     // The templates in `files` are rendered when the files are read, not here.
     let mut without_files = table.clone();
     without_files.entries.retain(|entry| entry.key != "files");
@@ -140,7 +120,8 @@ fn report_relative_paths(table: &TomlTable, owner: &str, reader: &mut PlanReader
 }
 
 fn report_keys_without_effect(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) {
-    for key in KEYS.iter().filter(|key| !REMOTE_KEYS.contains(key)) {
+    let names = PlanTable::Service.names();
+    for key in names.iter().filter(|key| !REMOTE_KEYS.contains(key)) {
         if table.get(key).is_some() {
             let message = format!("{owner} is remote, so {key} has no effect");
             let hint = format!("remove remote, or {key}");

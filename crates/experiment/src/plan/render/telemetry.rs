@@ -4,11 +4,9 @@
 
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlTable};
 use crate::telemetry::CounterMode;
-
-/// Keys of `[telemetry]`.
-pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 
 /// Telemetry settings of one variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,7 +29,7 @@ pub(super) fn read_telemetry(
     let Some(table) = table else {
         return telemetry;
     };
-    reader.report_unknown_keys(table, "[telemetry]", KEYS);
+    reader.report_unknown_keys(table, "[telemetry]", &PlanTable::Telemetry.names());
     let table = &context.table(table, reader);
     if let Some(node) = table.get("counters") {
         let word = reader.choice(node, "counters", &["cores", "processes", "off"]);

@@ -5,6 +5,9 @@
 //! of its interval is above +100%. A difference of shares is printed in percentage points, and a
 //! difference of counts as a plain number. Sentences that state a direction ("3.1% slower") use
 //! unsigned numbers, and only if the interval excludes zero. All other changes are signed.
+//!
+//! The decimals of a figure follow from the figure, not from the width of its interval, so it is
+//! printed in the same way everywhere, and the percentages of a column have one decimal each.
 
 use prony_record::number;
 
@@ -14,7 +17,7 @@ use crate::metric::{Metric, Scale, Unit};
 /// Ratio above which a change is printed as a factor, because the percentage would exceed 100%.
 const FACTOR_FORM_ABOVE: f64 = 2.0;
 
-/// Maximum number of decimals in a printed change.
+/// Maximum number of decimals of a change that is too small for the decimals of its form.
 const DECIMALS_MAX: usize = 6;
 
 /// Unit in which a change is written.
@@ -35,7 +38,6 @@ enum ChangeForm {
 pub struct Change {
     mid: f64,
     ends: Option<(f64, f64)>,
-    decimals: usize,
     form: ChangeForm,
 }
 
@@ -60,14 +62,7 @@ impl Change {
             scaled(estimate),
             ends.map(|(low, high)| (scaled(low), scaled(high))),
         );
-        let mut change = Change {
-            mid,
-            ends,
-            decimals: 0,
-            form,
-        };
-        change.decimals = change.fitting_decimals();
-        Some(change)
+        Some(Change { mid, ends, form })
     }
 
     /// Returns the value that means "no change": 1 for a factor, otherwise 0.
@@ -157,7 +152,7 @@ impl Change {
     }
 
     fn figure(&self, value: f64) -> String {
-        let figure = number::fixed(value, self.decimals);
+        let figure = number::fixed(value, self.decimals(value));
         match self.form {
             ChangeForm::Percent => format!("{figure}%"),
             ChangeForm::Factor => format!("{figure} ×"),
@@ -178,41 +173,26 @@ impl Change {
         }
     }
 
-    /// Returns the number of decimals that is appropriate for the width of the interval. If a
-    /// direction is established, decimals are added until neither the estimate nor an end of the
-    /// interval is rounded to "no change".
-    fn fitting_decimals(&self) -> usize {
-        let none = self.none();
-        let width = self.ends.map(|(low, high)| high - low);
-        let fitting = match self.form {
-            ChangeForm::Percent | ChangeForm::Points => match width {
-                Some(width) if width >= 20.0 => 0,
-                Some(width) if width > 0.0 && width < 0.3 => 2,
-                _ => 1,
-            },
-            ChangeForm::Factor => digits_after_point(self.mid, 2).min(2),
-            ChangeForm::Count => match width {
-                // Values have three significant digits, so the change never has more.
-                Some(width) if width > 0.0 => digits_after_point(width, 1)
-                    .max(digits_after_point(self.mid, 2))
-                    .min(digits_after_point(self.mid.abs().max(width), 3))
-                    .min(4),
-                _ => digits_after_point(self.mid, 3).min(4),
-            },
+    /// Returns the number of decimals of a figure: those of its form and, if a direction is
+    /// established, more where it would otherwise be rounded to zero or to "no change".
+    fn decimals(&self, value: f64) -> usize {
+        let usual = match self.form {
+            ChangeForm::Percent => 1,
+            ChangeForm::Factor => usize::from(value.abs() < 9.95),
+            // Shares have two significant digits, and counts three.
+            ChangeForm::Points => digits_after_point(value, 2).clamp(1, DECIMALS_MAX),
+            ChangeForm::Count => digits_after_point(value, 3).min(4),
         };
-        let ends = self.ends.unwrap_or((self.mid, self.mid));
-        let reads = |decimals: usize| {
+        if !self.is_one_sided() {
+            return usual;
+        }
+        let is_told_apart = |&decimals: &usize| {
             let step = 0.5 * 0.1_f64.powi(decimals as i32);
-            let differs = |end: f64| end == none || (end - none).abs() >= step;
-            if self.is_one_sided() || self.ends.is_none() {
-                [self.mid, ends.0, ends.1].into_iter().all(differs)
-            } else {
-                true
-            }
+            let differs = |from: f64| value == from || (value - from).abs() >= step;
+            differs(0.0) && differs(self.none())
         };
-        (fitting..DECIMALS_MAX)
-            .find(|&decimals| reads(decimals))
-            .unwrap_or(fitting)
+        let mut decimals = usual..=DECIMALS_MAX;
+        decimals.find(is_told_apart).unwrap_or(usual)
     }
 }
 
@@ -252,14 +232,14 @@ mod tests {
     fn signs_and_digits_follow_one_rule() {
         for (change, signed, range) in [
             (ratio(0.969, Some((0.96, 0.978))), "−3.1%", "2.2% to 4.0%"),
-            (ratio(0.86, Some((0.71, 1.04))), "−14%", "−29% to +4%"),
+            (ratio(0.86, Some((0.71, 1.04))), "−14.0%", "−29.0% to +4.0%"),
             (
                 ratio(1.001, Some((1.0004, 1.0016))),
-                "+0.10%",
-                "0.04% to 0.16%",
+                "+0.1%",
+                "0.04% to 0.2%",
             ),
             (ratio(1.2, Some((1.003, 1.4))), "+20.0%", "0.3% to 40.0%"),
-            (ratio(1.0, Some((0.9, 1.1))), "0%", "−10% to +10%"),
+            (ratio(1.0, Some((0.9, 1.1))), "0.0%", "−10.0% to +10.0%"),
             (ratio(3.77, Some((3.6, 4.0))), "3.8 ×", "3.6 to 4.0 ×"),
             (ratio(1.8, Some((0.9, 3.6))), "1.8 ×", "0.9 to 3.6 ×"),
             (ratio(0.05, Some((0.04, 0.06))), "−95.0%", "94.0% to 96.0%"),
@@ -279,18 +259,18 @@ mod tests {
             ),
             (
                 difference(Metric::FailedShare, 0.003, Some((0.001, 0.005))),
-                "+0.3 points",
-                "0.1 to 0.5",
+                "+0.30 points",
+                "0.10 to 0.50",
             ),
             (
                 difference(Metric::ConnectionsPerRequest, 0.98, Some((0.97, 0.99))),
-                "+0.98",
-                "0.97 to 0.99",
+                "+0.980",
+                "0.970 to 0.990",
             ),
             (
                 difference(Metric::ConnectionsPerRequest, -0.5, Some((-0.6, -0.4))),
-                "−0.50",
-                "0.40 to 0.60",
+                "−0.500",
+                "0.400 to 0.600",
             ),
         ] {
             assert_eq!(
@@ -300,6 +280,17 @@ mod tests {
         }
         assert_eq!(ratio(1877.8, None).amount(), "1,878 ×");
         assert!(ratio(1.0, Some((1.0, 1.0))).is_none_at_all());
+    }
+
+    #[test]
+    fn a_figure_has_the_same_decimals_whatever_its_interval() {
+        for estimate in [1.3514, 1.42, 0.98, 0.5] {
+            let alone = ratio(estimate, None).signed();
+            for half in [1e-4, 1e-3, 0.02, 0.3] {
+                let ends = Some((estimate - half, estimate + half));
+                assert_eq!(ratio(estimate, ends).signed(), alone, "{half}");
+            }
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn a_rate() {
         said(Metric::RatePerS, &around(12_000.0, 1.5, 0.001)),
         (
             Verdict::Faster,
-            "tcp is 50.00% faster than unix (95% interval 49.89% to 50.11%, 8 blocks)".to_owned()
+            "tcp is 50.0% faster than unix (95% interval 49.9% to 50.1%, 8 blocks)".to_owned()
         )
     );
 }
@@ -337,8 +337,8 @@ fn a_cost_that_differs_while_the_speed_is_undecided() {
     assert_eq!(
         said(&[Metric::RatePerS]).unwrap(),
         "The request rate can't be distinguished on this machine, but the system CPU per request of \
-         tcp is 33% higher than that of unix (95% interval 12% to 58%), which is where a difference \
-         would come from."
+         tcp is 33.0% higher than that of unix (95% interval 12.0% to 58.0%), which is where a \
+         difference would come from."
     );
     let several = said(&[Metric::RatePerS, Metric::ServerMemoryBytes, Metric::P99Us]).unwrap();
     assert!(several.starts_with("The request rate and the p99 response time can't be"));

@@ -15,10 +15,10 @@ Examples:
   prony doctor --interface eth0 --all        an interface for --io xdp
 
 For a server, the doctor inspects the libcrypto that the process has mapped, and measures it with
-and without the processor's special instructions. To do so, it loads that file into a process of
-its own, which runs the file's code: as nobody if the doctor runs as root. It also inspects listen queues, limits, and
-settings that limit a load (nginx, Apache httpd, HAProxy, php-fpm). As root it inspects every
-server, otherwise only yours. It lists what it could not read, and changes nothing.
+and without the processor's special instructions. To do so, it loads that file into a process of its
+own, which runs the file's code: as nobody if the doctor runs as root. It also inspects listen
+queues, limits, and settings that limit a load (nginx, Apache httpd, HAProxy, php-fpm). As root it
+inspects every server, otherwise only yours. It lists what it could not read, and changes nothing.
 
 For a URL, it sends up to 100 requests over one connection, and finds responses that wait for
 delayed acknowledgments (Nagle's algorithm).

@@ -4,6 +4,8 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prony_record::number;
+
 use crate::probe;
 use crate::spec::LoadSpec;
 use crate::worker::refusals::target_names;
@@ -41,8 +43,9 @@ impl fmt::Display for NotReady {
                 last,
             } => write!(
                 f,
-                "nothing was listening on {targets} after {limit:?} ({last}); start the server, \
-                 correct the address, or wait longer with --wait-for-server=TIME"
+                "nothing was listening on {targets} after {} ({last}); start the server, \
+                 correct the address, or wait longer with --wait-for-server=TIME",
+                number::span(limit.as_secs_f64())
             ),
         }
     }

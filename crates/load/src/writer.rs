@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prony_protocol::h1::{self, Expects};
+use prony_record::number;
 
 use crate::draft::RequestDraft;
 use crate::error::SpecError;
@@ -347,7 +348,10 @@ impl Writer {
 pub(crate) fn timed_out(host: &str) -> SpecError {
     SpecError::Name {
         host: host.to_owned(),
-        error: format!("the name server did not respond within {LOOKUP_TIMEOUT:?}"),
+        error: format!(
+            "the name server did not respond within {}",
+            number::span(LOOKUP_TIMEOUT.as_secs_f64())
+        ),
     }
 }
 

@@ -96,7 +96,7 @@ fn a_load_may_wait_for_its_server() {
     waiting.pop();
     waiting.push("--wait-for-server=200ms");
     let printed = workdir.run(&waiting).expect(1);
-    let expected = "nothing was listening on app.sock after 200ms";
+    let expected = "nothing was listening on app.sock after 200 ms";
     assert!(printed.err.contains(expected), "{}", printed.err);
     assert_eq!(printed.out, "");
     waiting.push("--agents=1");

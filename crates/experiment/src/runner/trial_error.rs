@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_load::{RunError, SpecError};
-use prony_record::{LoadAbort, quantity};
+use prony_record::{LoadAbort, number, quantity};
 
 use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
@@ -120,7 +120,8 @@ impl fmt::Display for TrialError {
                 ReadinessError::TimedOut { within, last, log } => {
                     write!(
                         f,
-                        "service \"{service}\" was not ready within {within:?} ({last})"
+                        "service \"{service}\" was not ready within {} ({last})",
+                        number::span(within.as_secs_f64())
                     )?;
                     write_log(f, service, log)
                 }

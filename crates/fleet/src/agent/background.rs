@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prony_record::number;
+
 use super::load_part::LoadPart;
 use super::outbox::Outbox;
 use super::prepare::{self, FilePaths};
@@ -224,9 +226,11 @@ impl BackgroundTask {
                 }
                 Err(TryRecvError::Empty) if Instant::now() > self.deadline => {
                     let text = if self.is_resolved {
-                        format!("the workers were not ready within {READY_TIMEOUT:?}")
+                        let limit = number::span(READY_TIMEOUT.as_secs_f64());
+                        format!("the workers were not ready within {limit}")
                     } else {
-                        format!("resolving the load's names took longer than {LOOKUP_TIMEOUT:?}")
+                        let limit = number::span(LOOKUP_TIMEOUT.as_secs_f64());
+                        format!("resolving the load's names took longer than {limit}")
                     };
                     return Some(self.abandon(text));
                 }

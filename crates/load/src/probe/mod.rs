@@ -6,7 +6,7 @@ mod quic;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-use prony_record::{Nanos, Negotiated, Outcome};
+use prony_record::{Nanos, Negotiated, Outcome, number};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use self::quic::QuicProbe;
@@ -245,6 +245,12 @@ fn response(connection: &mut ConnectionState, request: &Request) -> Result<Probe
     })
 }
 
+/// Describes a response that was not complete in time.
+fn no_response_within(timeout: Duration) -> String {
+    let limit = number::span(timeout.as_secs_f64());
+    format!("no complete response within {limit}")
+}
+
 fn shortened(value: &str) -> String {
     value.chars().take(FIELD_LENGTH_MAX).collect()
 }
@@ -300,7 +306,8 @@ impl<'a> ProbeSocket<'a> {
         };
         let socket = connected.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                format!("connecting: no connection within {timeout:?}")
+                let limit = number::span(timeout.as_secs_f64());
+                format!("connecting: no connection within {limit}")
             }
             _ => format!("connecting: {error}"),
         })?;
@@ -315,7 +322,7 @@ impl<'a> ProbeSocket<'a> {
     /// Returns the length of the next wait, or `None` when the time is up or the probe is stopped.
     fn next_wait(&self) -> Result<Option<Duration>, String> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(format!("no complete response within {:?}", self.timeout)),
+            Duration::ZERO => Err(no_response_within(self.timeout)),
             _ if (self.is_stopped)() => Err("stopped".to_owned()),
             left => Ok(Some(left.min(STOP_CHECK_INTERVAL))),
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use prony_record::{Nanos, number};
 
-use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
+use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, no_response_within, response};
 use crate::address_list::SourceSelector;
 use crate::connection::{ConnectionState, EventKind, Reason, SharedBuffers};
 use crate::expect::Expectations;
@@ -136,7 +136,7 @@ impl<'a> QuicProbe<'a> {
                 h3.write_output(quic);
             }
             let Some(completion) = self.next()? else {
-                return Err(format!("no complete response within {:?}", self.timeout));
+                return Err(no_response_within(self.timeout));
             };
             if let Completion::Failed(_, _, error) = completion {
                 return Err(format!("reading the response: {error}"));

@@ -12,7 +12,7 @@
 use std::io;
 use std::time::Duration;
 
-use prony_record::{Finding, FindingId, Nanos, Outcome, Severity};
+use prony_record::{Finding, FindingId, Nanos, Outcome, Severity, number};
 
 use super::connections::SendState;
 use super::pace::Pace;
@@ -284,7 +284,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     pub(super) fn note_preconnect_failure(&mut self, outcome: Outcome, reason: Option<&Reason>) {
         if self.is_preconnecting {
             let limit = Duration::from(self.spec.transport.connect_timeout);
-            let timed_out = || Reason::Text(format!("no connection within {limit:?}"));
+            let limit = number::span(limit.as_secs_f64());
+            let timed_out = || Reason::Text(format!("no connection within {limit}"));
             let reason = reason.cloned().unwrap_or_else(timed_out);
             self.sink.preconnect.reasons.add(outcome, Some(reason));
         }

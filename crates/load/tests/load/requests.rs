@@ -213,7 +213,10 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
         for path in ["/fault/stall", "/fault/stall-body"] {
             let spec = resolve(&served.url(path), &words).unwrap();
             let error = probe(&spec, 0, std::time::Duration::from_millis(100)).unwrap_err();
-            assert_eq!(error, "no complete response within 100ms", "{path} {via:?}");
+            assert_eq!(
+                error, "no complete response within 100 ms",
+                "{path} {via:?}"
+            );
         }
     }
 }
@@ -239,6 +242,6 @@ fn a_probe_of_a_server_that_trickles_ends_in_time() {
     assert!(
         probe(&spec, 0, timeout)
             .unwrap_err()
-            .contains("no complete response within 150ms")
+            .contains("no complete response within 150 ms")
     );
 }

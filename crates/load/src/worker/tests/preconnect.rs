@@ -333,7 +333,7 @@ fn a_pending_connect_delays_the_start_only_briefly() {
     };
     for (timeout, why) in [
         ("60s", "not established in time (3×)"),
-        ("700ms", "connect_timeout: no connection within 700ms (3×)"),
+        ("700ms", "connect_timeout: no connection within 700 ms (3×)"),
     ] {
         let words = format!("-n 400 -c 40 --connect-timeout {timeout}");
         let outcomes = prepared(&words, server(), A_SECOND);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use prony_record::number;
+
 /// A script's error message, with its position if Lua reports one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFault {
@@ -33,8 +35,9 @@ impl fmt::Display for StoppedScript {
             StopCause::Interrupt => write!(f, "{}: interrupted", self.position),
             StopCause::TooLong(limit) => write!(
                 f,
-                "{}: the call did not return within {limit:?}; it may be an endless loop",
-                self.position
+                "{}: the call did not return within {}; it may be an endless loop",
+                self.position,
+                number::span(limit.as_secs_f64())
             ),
         }
     }

@@ -404,7 +404,7 @@ mod tests {
             ),
         ] {
             let message = message(text, limits);
-            let expected = format!("s.lua:{line}: the call did not return within 20ms");
+            let expected = format!("s.lua:{line}: the call did not return within 20 ms");
             assert!(message.starts_with(&expected), "{text}: {message}");
         }
         let state = run("function f() while true do end end", limits).unwrap();

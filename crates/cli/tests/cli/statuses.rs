@@ -115,7 +115,7 @@ fn a_comparison_may_wait_for_its_servers() {
     let (a, b) = (closed_url(), closed_url());
     let waiting = ["compare", &a, &b, "--out", "r", "--wait-for-server=200ms"];
     let printed = workdir.run(&waiting).expect(3);
-    assert!(printed.err.contains("after 200ms"), "{}", printed.err);
+    assert!(printed.err.contains("after 200 ms"), "{}", printed.err);
     let log = "log is empty";
     assert!(!printed.err.contains(log), "{}", printed.err);
     // Without a value, `--wait-for-server` waits for 30 s.

@@ -61,15 +61,23 @@ impl fmt::Display for GoalsRefusal {
                     number::count(*rate_max as u64)
                 )?;
                 match probe_s {
-                    Some(probe_s) => write!(f, "use probes of at least {:.0}s", probe_s.ceil()),
-                    None => write!(f, "use a search of at least {:.0}s", search_s.ceil()),
+                    Some(probe_s) => {
+                        write!(f, "use probes of at least {}", number::span(probe_s.ceil()))
+                    }
+                    None => {
+                        write!(
+                            f,
+                            "use a search of at least {}",
+                            number::span(search_s.ceil())
+                        )
+                    }
                 }
             }
             GoalsRefusal::ShortTime { search_s, rate_min } => write!(
                 f,
-                "a search of this length can't judge the goals at any rate; one of {:.0}s can judge \
+                "a search of this length can't judge the goals at any rate; one of {} can judge \
                  them at {} and more, a longer one also at lower rates",
-                search_s.ceil(),
+                number::span(search_s.ceil()),
                 number::rate(*rate_min)
             ),
         }

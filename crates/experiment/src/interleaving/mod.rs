@@ -15,8 +15,10 @@ pub(crate) mod test_plans;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use prony_load::{HttpVersion, IoChoice};
-use prony_record::quantity;
+use prony_record::number;
 use prony_stats::TrialMode;
 
 use crate::plan::{Interleave, LoadModel, Plan, Resolved};
@@ -224,7 +226,7 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
         },
     };
     let least = length.saturating_mul(ROUNDS_MIN);
-    let text = quantity::time_text;
+    let text = |time: Duration| number::span(time.as_secs_f64());
     (first < least).then(|| {
         format!(
             "{ROUNDS_MIN} rounds with slices of {} need a duration of {}, but the duration is {}",
@@ -244,11 +246,12 @@ fn of_requests(all: NamedVariants<'_>) -> Option<String> {
         let duration = settings.planned()?;
         (duration < least).then(|| {
             format!(
-                "p99 needs {COUNTED_REQUESTS_MIN} requests from {} in each block; at its rate, \
+                "p99 needs {} requests from {} in each block; at its rate, \
                     they take {}, but the duration is {}",
+                number::count(COUNTED_REQUESTS_MIN.into()),
                 all.name(index),
-                quantity::time_text(least),
-                quantity::time_text(duration)
+                number::span(least.as_secs_f64()),
+                number::span(duration.as_secs_f64())
             )
         })
     })

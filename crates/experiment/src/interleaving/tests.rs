@@ -120,13 +120,13 @@ fn the_reason_names_what_prevents_interleaving() {
         (
             "connections = 4",
             "rate = 100",
-            "p99 needs 1000 requests from variant \"one\" in each block; at its rate, they take \
-                10s, but the duration is 5s",
+            "p99 needs 1,000 requests from variant \"one\" in each block; at its rate, they take \
+                10 s, but the duration is 5 s",
         ),
         (
             "duration = \"5s\"",
             "duration = \"900ms\"",
-            "4 rounds with slices of 250ms need a duration of 1s, but the duration is 900ms",
+            "4 rounds with slices of 250 ms need a duration of 1 s, but the duration is 900 ms",
         ),
     ] {
         assert_eq!(
@@ -154,7 +154,7 @@ fn a_requested_length_needs_no_warmup_but_enough_rounds() {
     let cold = changed("warmup = \"1s\"", "warmup = \"0s\"");
     let slices = |ms| Interleave::Slices(Duration::from_millis(ms));
     assert!(decide(&read(&cold), slices(250)).is_interleaved());
-    let expected = "4 rounds with slices of 2s need a duration of 8s, but the duration is 5s";
+    let expected = "4 rounds with slices of 2 s need a duration of 8 s, but the duration is 5 s";
     assert_eq!(reason(&cold, slices(2_000)), expected);
 }
 

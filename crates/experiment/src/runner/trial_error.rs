@@ -137,10 +137,12 @@ impl fmt::Display for TrialError {
             }
             TrialError::TooFewRequests { expected, duration } => write!(
                 f,
-                "a verdict on p99 needs {COUNTED_REQUESTS_MIN} requests to each variant per \
+                "a verdict on p99 needs {} requests to each variant per \
                     block, but the slowest variant would get {expected} (set duration = \"{}\" \
                     or more)",
-                quantity::time_text(*duration)
+                number::count(COUNTED_REQUESTS_MIN.into()),
+                // A longer duration is enough, too, and a whole number of seconds is easier to read.
+                quantity::time_text(Duration::from_secs(duration.as_secs_f64().ceil() as u64))
             ),
             TrialError::Target { service, why, log } => {
                 write!(f, "service \"{service}\" does not respond: {why}")?;

@@ -111,16 +111,14 @@ pub(crate) fn gated(
     let metrics = typed.metrics.as_deref();
     let metrics = metrics.map(|at| Metrics::of_experiment(at, plan, settings));
     let metrics = metrics.transpose()?;
-    let ending = experiment::run(
+    experiment::run(
         plan,
         settings,
         typed.progress,
+        gating,
         metrics.as_ref(),
         hosts.as_ref(),
-    )?;
-    let ending = gating.conclude(ending, &settings.out)?;
-    experiment::store_status(&settings.out, ending);
-    Ok(ending)
+    )
 }
 
 fn read(plan: &str) -> Result<Plan, Failure> {

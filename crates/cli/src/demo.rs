@@ -7,6 +7,7 @@ use prony_experiment::runner::{RunSettings, trial_mode};
 
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
+use crate::gating::GateSettings;
 use crate::runs_folder::NewRunFolder;
 use crate::{experiment, plan_file};
 
@@ -43,7 +44,8 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     if !mode.is_interleaved() {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
-    experiment::run(&plan, &settings, typed.progress, None, None)
+    let gating = GateSettings::default();
+    experiment::run(&plan, &settings, typed.progress, gating, None, None)
 }
 
 /// Returns the plan for this machine. `trials` contains the keys of its `[trials]` table. On a

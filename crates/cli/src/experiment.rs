@@ -20,9 +20,11 @@ use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, pdf, text};
 use prony_stats::VerdictDocument;
+use prony_stats::gate::GateResult;
 
 use crate::arguments::{ProgressFlag, RunArgs};
 use crate::ending::{Ending, Failure};
+use crate::gating::GateSettings;
 use crate::hosts::Hosts;
 use crate::live::experiment::ExperimentView;
 use crate::metrics::Metrics;
@@ -49,11 +51,13 @@ pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunS
 }
 
 /// Runs a plan, then prints and stores the results, even if the experiment was interrupted or
-/// failed. `metrics` receives the events of the experiment; `hosts` are its other machines.
+/// failed, and evaluates the conditions. `metrics` receives the events of the experiment; `hosts`
+/// are its other machines.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,
     flag: ProgressFlag,
+    gating: GateSettings,
     metrics: Option<&Metrics>,
     hosts: Option<&Hosts>,
 ) -> Result<Ending, Failure> {
@@ -116,7 +120,16 @@ pub(crate) fn run(
         interrupt: &interrupt,
     };
     let finished = live::with_view(&progress, &mut view, &stop, run);
-    let finished = finished.map_err(|error| match error {
+    let finished = finished.map_err(failure_of)?;
+    if is_final(&finished) {
+        remove_secrets(&settings.out, &progress);
+    }
+    let ending = conclude(&finished, settings, &reports);
+    gated(ending, gating, &reports)
+}
+
+fn failure_of(error: RunnerError) -> Failure {
+    match error {
         RunnerError::Folder(
             ExperimentFolderError::File { .. } | ExperimentFolderError::InUse { .. },
         ) => Failure::refused(error),
@@ -124,22 +137,32 @@ pub(crate) fn run(
         | RunnerError::Design(_)
         | RunnerError::Mode(_)
         | RunnerError::Spent(_) => Failure::wrong(error),
-    })?;
-    if is_final(&finished) {
-        remove_secrets(&settings.out, &progress);
     }
-    Ok(conclude(&finished, settings, &reports))
 }
 
-/// Stores the exit status of an experiment with its verdict, so that reports have the same status.
-/// Without a stored verdict, there is nothing to report.
-pub(crate) fn store_status(out: &Path, ending: Ending) {
+/// Evaluates the conditions, and stores their results and the exit status. `ending` is the outcome
+/// without them.
+fn gated(ending: Ending, gating: GateSettings, reports: &Reports<'_>) -> Result<Ending, Failure> {
+    let (ending, gates) = gating.conclude(ending, reports.out)?;
+    let has_gates = !gates.is_empty();
+    store_ending(reports.out, ending, gates);
+    if has_gates {
+        reports.write();
+    }
+    Ok(ending)
+}
+
+/// Stores the exit status of an experiment and the results of its conditions with its verdict, so
+/// that reports have them.
+fn store_ending(out: &Path, ending: Ending, gates: Vec<GateResult>) {
     let path = out.join("verdict.json");
+    // The verdict is missing only if it could not be stored, which has been reported.
     let Ok(text) = read_stored(&path) else { return };
     let Ok(mut document) = parse_stored::<VerdictDocument>(&text) else {
         return;
     };
     document.exit_status = Some(ending.status());
+    document.gates = gates;
     let stored = serde_json::to_string_pretty(&document).map_err(io::Error::other);
     let stored = stored.and_then(|json| replace(&path, format!("{json}\n").as_bytes()));
     if let Err(error) = stored {
@@ -201,16 +224,14 @@ pub(crate) fn sweep_up(progress: &Progress) {
 
 /// Prints the results and returns the outcome of the experiment.
 fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Reports<'_>) -> Ending {
-    let document = finished.document.as_ref();
-    let blocks = document.map_or(0, |document| document.blocks);
-    if let Some(document) = document {
-        let page = reports.write();
-        if blocks > 0 || document.is_withheld() {
-            let report = Document::of_experiment(&Experiment::of_verdict(document.clone()));
-            terminal::print(&text::render(&report, terminal::text_options(true)));
-            if let Some(page) = page {
-                terminal::print(&format!("report: {}\n", plain(&page.display().to_string())));
-            }
+    let document = &finished.document;
+    let blocks = document.blocks;
+    let page = reports.write();
+    if blocks > 0 || document.is_withheld() {
+        let report = Document::of_experiment(&Experiment::of_verdict(document.clone()));
+        terminal::print(&text::render(&report, terminal::text_options(true)));
+        if let Some(page) = page {
+            terminal::print(&format!("report: {}\n", plain(&page.display().to_string())));
         }
     }
     if reports.lost.get() {
@@ -248,7 +269,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
         (false, Some(TrialError::Aborted { .. })) => Ending::Aborted,
         (false, Some(_)) => Ending::CutShort,
         (false, None) if finished.unstored.is_some() => Ending::CutShort,
-        (false, None) if document.is_none_or(VerdictDocument::is_withheld) => Ending::Doubtful,
+        (false, None) if document.is_withheld() => Ending::Doubtful,
         (false, None) => Ending::Done,
     }
 }

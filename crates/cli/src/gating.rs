@@ -11,7 +11,7 @@ use prony_report::ci::{self, RunVerdicts};
 use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::{Document, regressions, text};
 use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
-use prony_stats::runs::{self, RunVariant, RunsDocument};
+use prony_stats::runs::{self, RunComparison, RunVariant, RunsDocument};
 
 use crate::arguments::GateArgs;
 use crate::ending::{Ending, Failure};
@@ -26,6 +26,7 @@ const SINGLE_LOOK_ALPHA: f64 = 0.05;
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
 
 /// The conditions and outputs from the command line, parsed and checked.
+#[derive(Default)]
 pub(crate) struct GateSettings {
     gates: Vec<Gate>,
     against: Option<Stored>,
@@ -126,10 +127,15 @@ impl GateSettings {
     }
 
     /// Evaluates the conditions on an experiment that has just ended, and prints the results.
-    /// `ending` is the outcome of the experiment.
-    pub(crate) fn conclude(self, ending: Ending, dir: &Path) -> Result<Ending, Failure> {
+    /// `ending` is the outcome of the experiment. Returns the outcome with the conditions, and
+    /// their results.
+    pub(crate) fn conclude(
+        self,
+        ending: Ending,
+        dir: &Path,
+    ) -> Result<(Ending, Vec<GateResult>), Failure> {
         if self.is_idle() {
-            return Ok(ending);
+            return Ok((ending, Vec::new()));
         }
         if matches!(
             ending,
@@ -138,7 +144,7 @@ impl GateSettings {
             terminal::print_message(
                 "prony: the experiment did not finish; conditions were not evaluated",
             );
-            return Ok(ending);
+            return Ok((ending, Vec::new()));
         }
         let new = stored::read(dir).map_err(Failure::refused)?;
         let old = self.against.clone();
@@ -161,7 +167,10 @@ impl GateSettings {
                 &text::gates(&gates, terminal::text_options(is_text)),
             );
         }
-        self.finish(ending, &verdicts, &gates)
+        let ending = self.finish(ending, &verdicts, &gates)?;
+        let between = verdicts.runs.iter().flat_map(regressions);
+        let between = between.map(|(one, ruling)| of_regression(one, ruling));
+        Ok((ending, gates.into_iter().chain(between).collect()))
     }
 
     /// Evaluates the conditions. If two runs are compared, their comparison is among the results.
@@ -318,6 +327,22 @@ fn miss(stored: &Stored) -> f64 {
     };
     let levels = prony_stats::nominal_alphas(&experiment.verdict.looks, SINGLE_LOOK_ALPHA);
     levels.last().copied().unwrap_or(SINGLE_LOOK_ALPHA)
+}
+
+/// Describes a regression like a condition.
+fn of_regression(one: &RunComparison, ruling: GateOutcome) -> GateResult {
+    GateResult {
+        gate: format!("{} against the stored run", one.metric.noun()),
+        name: one.name.clone(),
+        measure: one.metric.name().to_owned(),
+        ruling,
+        text: one.text.clone(),
+        scale: None,
+        value: None,
+        low: None,
+        high: None,
+        limit: None,
+    }
 }
 
 /// Prints one line for all failed conditions, and one for all inconclusive ones.

@@ -415,7 +415,7 @@ fn a_plan_with_two_legs_runs_and_leaves_nothing() {
     let plan = TWO_LEGS.replace("SEEN", &seen.display().to_string());
     let finished = lab.run(&plan, "_of_plan", &mut |_, _| {});
     assert!(finished.failed.is_none(), "{:?}", finished.failed);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     let median = |variant: usize, metric| document.variants[variant].metrics[&metric].median;
     for variant in [0, 1] {
         let used = median(variant, Metric::LinkUsedShare);

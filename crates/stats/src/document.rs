@@ -9,6 +9,7 @@ use crate::design::{Design, Levels};
 use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::explanation::Explanation;
+use crate::gate_result::GateResult;
 use crate::looks::{Look, stored_looks};
 use crate::round_comparison::RoundComparison;
 use crate::scaling::{self, Scaling};
@@ -77,6 +78,13 @@ pub struct VerdictDocument {
     /// documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
+    /// Results of the conditions of that command, including regressions against the run that
+    /// `--against` names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateResult>,
+    /// Reason why the experiment ended early: an error, or an interrupt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_early: Option<String>,
     /// Findings that qualify the verdicts.
     pub findings: Vec<Finding>,
 }
@@ -151,6 +159,8 @@ impl VerdictDocument {
             trial_mode: None,
             softirq_included: None,
             exit_status: None,
+            gates: Vec::new(),
+            ended_early: None,
             findings,
         }
     }

@@ -32,7 +32,14 @@ pub(super) fn run(
         runs: None,
         is_between: false,
     };
-    let gates = gating.judge(&mut verdicts);
+    // Other conditions than those of the run have their own result.
+    let (status, gates) = match &stored.content {
+        StoredContent::Experiment(experiment) if !gating.is_gated() => {
+            let verdict = &experiment.verdict;
+            (verdict.exit_status, verdict.gates.clone())
+        }
+        _ => (None, gating.judge(&mut verdicts)),
+    };
     let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
     let is_printed = outputs.is_none() && is_text;
     let options = terminal::text_options(is_text);
@@ -40,13 +47,8 @@ pub(super) fn run(
         StoredContent::Experiment(experiment) if experiment.aborted_trial().is_some() => {
             Ending::Aborted
         }
-        // Other conditions than those of the run have their own result.
-        StoredContent::Experiment(experiment) if !gating.is_gated() => {
-            let status = experiment.verdict.exit_status;
-            status.map_or(Ending::Done, Ending::of_stored)
-        }
         // `finish` counts withheld verdicts as failures.
-        StoredContent::Experiment(_) => Ending::Done,
+        StoredContent::Experiment(_) => status.map_or(Ending::Done, Ending::of_stored),
         StoredContent::Loads(records) => {
             let failed = records.iter().any(load_results::has_failed);
             if failed {

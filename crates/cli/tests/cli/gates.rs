@@ -97,7 +97,18 @@ fn an_established_condition_exits_with_1_and_is_reported_everywhere() {
 
 fn judged_again_from_what_is_stored(workdir: &Workdir) {
     let shown = workdir.run(&["report", "r"]).expect(1);
-    assert!(shown.out.contains("p50"), "{}", shown.out);
+    for line in [
+        "failed       p50 of new > old + 5%: p50 of new is ",
+        "passed       failed > 50%",
+    ] {
+        assert!(shown.out.contains(line), "{}", shown.out);
+    }
+    assert!(shown.err.contains("failed: 'p50 of new"), "{}", shown.err);
+    assert!(
+        workdir
+            .read("r/report.html")
+            .contains("p50 of new &gt; old + 5%")
+    );
     for more in [
         ["--junit", "again.xml"],
         ["--html", "again.html"],
@@ -106,7 +117,14 @@ fn judged_again_from_what_is_stored(workdir: &Workdir) {
         let args = [&["report", "r"], &more[..]].concat();
         workdir.run(&args).expect(1);
     }
-    assert!(workdir.read("again.xml").contains("<failure "));
+    assert!(
+        workdir
+            .read("again.xml")
+            .contains("<failure message=\"p50 of new is "),
+        "{}",
+        workdir.read("again.xml")
+    );
+    assert_eq!(workdir.read("again.html"), workdir.read("r/report.html"));
     let document: Value = serde_json::from_str(&workdir.read("r/verdict.json")).unwrap();
     assert_eq!(document["exit_status"], 1);
     check_schema("prony.verdict-1.schema.json", &document);

@@ -68,6 +68,20 @@ fn an_interrupt_in_block_2_keeps_block_1_for_a_resume() {
             (&Value::from(1), &Value::from(11))
         );
         assert!(workdir.path("r/report.html").is_file() && !output.out.is_empty());
+        let shown = workdir.run(&["report", "r"]).expect(130);
+        assert!(
+            shown.out.contains("ended early: it was interrupted"),
+            "{}",
+            shown.out
+        );
+        workdir
+            .run(&["report", "r", "--junit", "i.xml"])
+            .expect(130);
+        let junit = workdir.read("i.xml");
+        assert!(
+            junit.contains("<failure ") && junit.contains("with status 130"),
+            "{junit}"
+        );
         if signal == Signal::INT {
             std::fs::remove_dir_all(workdir.path("r")).unwrap();
         }
@@ -149,6 +163,7 @@ fn the_demo_is_an_experiment_like_any_other() {
         "{}",
         output.err
     );
+    workdir.run(&["report", "d"]).expect(130);
     let output = workdir
         .run(&["compare", "--resume", "d", "--dry-run"])
         .expect(0);

@@ -1,7 +1,7 @@
 //! Invalid plans, and services that don't start.
 
 use crate::compares::TINY;
-use crate::running::{Workdir, names};
+use crate::running::{Workdir, check_schema, names};
 
 #[test]
 fn an_invalid_plan_is_reported_with_its_line_and_writes_nothing() {
@@ -109,6 +109,8 @@ fn a_service_that_fails_later_keeps_the_earlier_measurements() {
     assert!(output.err.contains("exit status: 4"), "{}", output.err);
     assert!(output.err.contains("block 1 is stored"), "{}", output.err);
     assert_eq!(workdir.json("r/verdict.json")["blocks"], 1);
+    let shown = workdir.run(&["report", "r"]).expect(3);
+    assert!(shown.out.contains("ended early: variant "), "{}", shown.out);
     assert!(names(&workdir.path("r")).contains(&"report.html".to_owned()));
     assert!(!output.out.is_empty());
     assert_eq!(workdir.left_running(), Vec::<String>::new());
@@ -124,9 +126,33 @@ fn an_experiment_without_a_complete_block_is_reported() {
     workdir
         .run(&["compare", "plan.toml", "--out", "r"])
         .expect(3);
-    let output = workdir.run(&["report", "r"]).expect(2);
-    assert!(output.err.contains("no complete block"), "{}", output.err);
-    assert_eq!(output.out, "");
+    let output = workdir.run(&["report", "r"]).expect(3);
+    for part in [
+        "No: there is no complete block",
+        "ended early: ",
+        "exit status: 1",
+    ] {
+        assert!(output.out.contains(part), "{}", output.out);
+    }
+    let document = workdir.json("r/verdict.json");
+    assert_eq!(
+        (&document["blocks"], &document["exit_status"]),
+        (&0.into(), &3.into())
+    );
+    check_schema("prony.verdict-1.schema.json", &document);
+    assert!(workdir.read("r/report.html").contains("ended early"));
+    // The folder can still be resumed.
+    workdir.write(
+        "r/plan.toml",
+        &workdir
+            .read("r/plan.toml")
+            .replace("\"false\"", "\"prony\""),
+    );
+    let resume = ["compare", "--resume", "r", "--accept-plan-changes"];
+    let output = workdir.run(&resume);
+    assert_eq!(workdir.json("r/verdict.json")["exit_status"], output.status);
+    workdir.run(&["report", "r"]).expect(output.status);
+    assert_eq!(workdir.json("r/verdict.json").get("ended_early"), None);
 }
 
 #[test]

@@ -98,7 +98,12 @@ impl<'a> Experiment<'a> {
             }
         }
         let failed = self.run_blocks(done, next_look, machines, interrupt)?;
-        let document = self.conclude()?;
+        let ended_early = match (&failed, interrupt.is_stopped()) {
+            (_, true) => Some("it was interrupted".to_owned()),
+            (Some(failed), false) => Some(failed.to_string()),
+            (None, false) => None,
+        };
+        let document = self.conclude(ended_early)?;
         Ok(ExperimentOutcome {
             document,
             // Report the failure only once: the same cause, such as a full disk, may have ended the
@@ -536,15 +541,13 @@ impl<'a> Experiment<'a> {
     }
 
     /// Stores the final verdicts, even if the experiment ended early.
-    fn conclude(&mut self) -> Result<Option<VerdictDocument>, RunnerError> {
-        if self.stored.results().is_empty() && !self.variants_run().is_empty() {
-            return Ok(None);
-        }
+    fn conclude(&mut self, ended_early: Option<String>) -> Result<VerdictDocument, RunnerError> {
         let evaluation = self.evaluate()?;
         self.looks.clone_from(&evaluation.looks);
-        let document = self.document(evaluation);
+        let mut document = self.document(evaluation);
+        document.ended_early = ended_early;
         self.unstored = self.stored.write_verdict(&document).err();
-        Ok(Some(document))
+        Ok(document)
     }
 
     fn document(&self, mut evaluation: Evaluation) -> VerdictDocument {

@@ -107,8 +107,8 @@ impl RunSettings {
 /// Result of a run.
 #[derive(Debug)]
 pub struct ExperimentOutcome {
-    /// The verdicts; `None` if no trial was complete.
-    pub document: Option<VerdictDocument>,
+    /// The verdicts so far.
+    pub document: VerdictDocument,
     /// True if the user interrupted the run.
     pub interrupted: bool,
     /// Trial whose failure ended the run, if there was one.

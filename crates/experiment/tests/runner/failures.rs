@@ -16,7 +16,7 @@ fn a_service_that_dies_under_load_withholds_the_verdict() {
             _ => {}
         },
     );
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
     let found = document
         .findings
@@ -79,9 +79,8 @@ fn a_service_that_does_not_start_is_found_before_the_first_block_with_its_varian
 fn service_limit(plan: &Plan) -> String {
     let mut lab = Lab::new();
     let finished = lab.run(plan, false, &mut quiet);
-    let failed = || panic!("{:?}", finished.failed);
-    let document = finished.document.as_ref().unwrap_or_else(failed);
-    let mut findings = document.findings.iter();
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    let mut findings = finished.document.findings.iter();
     let found = findings.find(|it| it.id == FindingId::ServiceLimit);
     found.map(|it| it.text.clone()).unwrap_or_default()
 }

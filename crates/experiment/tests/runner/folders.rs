@@ -25,7 +25,7 @@ fn a_corrected_plan_reuses_the_folder_of_a_failed_one() {
     std::fs::remove_file(lab.out().join("notes.txt")).unwrap();
     let finished = lab.run(&plan(&good), false, &mut quiet);
     assert!(finished.failed.is_none(), "{:?}", finished.failed);
-    assert_eq!(finished.document.unwrap().blocks, 3);
+    assert_eq!(finished.document.blocks, 3);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn an_interrupted_experiment_keeps_complete_blocks_and_can_be_resumed() {
         }
     });
     assert!(finished.interrupted);
-    let first = finished.document.unwrap();
+    let first = finished.document;
     assert_eq!(first.blocks, 1);
 
     lab.interrupt = Interrupt::default();
@@ -54,7 +54,7 @@ fn an_interrupted_experiment_keeps_complete_blocks_and_can_be_resumed() {
         }
     });
     assert_eq!(resumed, Some(1));
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!((document.blocks, document.seed), (3, first.seed));
     assert_eq!(document.order[0], first.order[0]);
 }
@@ -64,7 +64,7 @@ fn a_last_block_that_lost_a_machine_is_run_again() {
     let mut lab = Lab::new();
     let plan = plan(&nginx_plan("Hello", ""));
     let finished = lab.run(&plan, false, &mut quiet);
-    assert_eq!(finished.document.unwrap().blocks, 3);
+    assert_eq!(finished.document.blocks, 3);
     let trials = std::fs::read_dir(lab.out().join("trials")).unwrap();
     let trials = trials.map(|entry| entry.unwrap().path());
     let is_last = |path: &PathBuf| {
@@ -91,7 +91,7 @@ fn a_last_block_that_lost_a_machine_is_run_again() {
         }
     });
     assert_eq!(resumed, Some(2));
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(document.blocks, 3);
     assert!(
         document
@@ -146,7 +146,7 @@ fn a_folder_that_another_run_writes_to_is_refused() {
     for refusal in refused {
         assert!(refusal.to_string().contains(&pid), "{refusal}");
     }
-    assert_eq!(finished.document.as_ref().unwrap().blocks, 3);
+    assert_eq!(finished.document.blocks, 3);
     assert!(!lab.out().join(".lock").exists());
 }
 
@@ -159,7 +159,7 @@ fn a_plan_that_was_changed_is_resumed_only_on_demand() {
             interrupt.stop();
         }
     });
-    assert_eq!(finished.document.unwrap().blocks, 1);
+    assert_eq!(finished.document.blocks, 1);
     let path = lab.out().join("plan.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     let edited = format!("# Longer.\n{text}").replace("\"400ms\"", "\"500ms\"");
@@ -180,7 +180,7 @@ fn a_plan_that_was_changed_is_resumed_only_on_demand() {
     assert!(refused.contains("--accept-plan-changes"), "{refused}");
     assert!(!refused.contains("Longer"), "{refused}");
     let finished = run(&stored, &mut lab.host, &accepting, interrupt, &mut |_| {}).unwrap();
-    let document = finished.document.as_ref().unwrap();
+    let document = &finished.document;
     assert_eq!(document.blocks, 3);
     let mut findings = document.findings.iter();
     let found = findings.find(|it| it.id == FindingId::PlanChanged).unwrap();

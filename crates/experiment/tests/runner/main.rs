@@ -133,7 +133,7 @@ fn equal_servers_get_a_verdict_document_and_a_folder() {
         }
     });
     assert!(finished.failed.is_none() && !finished.interrupted);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(
         (document.blocks, document.seed, document.variants.len()),
         (3, 7, 2)

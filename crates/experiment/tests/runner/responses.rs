@@ -10,7 +10,7 @@ fn different_bodies_withhold_the_verdict_before_the_first_block() {
     let finished = lab.run(&plan, false, &mut |_, event| {
         trials += usize::from(matches!(event, ExperimentEvent::TrialBegan { .. }));
     });
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!((trials, document.blocks), (0, 0));
     assert!(document.is_withheld() && finished.failed.is_none());
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
@@ -39,7 +39,7 @@ fn without_any_success_the_experiment_ends_after_one_block() {
         "{failure}"
     );
     assert!(failure.contains("unexpected_size"), "{failure}");
-    assert_eq!(finished.document.unwrap().blocks, 1);
+    assert_eq!(finished.document.blocks, 1);
 }
 
 #[test]
@@ -56,7 +56,8 @@ fn a_status_that_fails_everywhere_is_found_before_the_first_block() {
             && failure.contains("/ returns status 404; the load expects 200-399"),
         "{failure}"
     );
-    assert_eq!((trials, finished.document), (0, None));
+    assert_eq!((trials, finished.document.blocks), (0, 0));
+    assert_eq!(finished.document.ended_early, Some(failure));
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_status_that_fails_in_one_variant_withholds_its_verdict() {
         "location / { {% if kind.extra %}return 404;{% endif %}",
     );
     let finished = lab.run(&plan(&text), false, &mut quiet);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
     let errors = document.findings.iter();
     let errors: Vec<&Finding> = errors
@@ -125,7 +126,7 @@ fn gzip_on_and_off_over_tls_get_a_verdict_because_the_decoded_bodies_are_the_sam
     let mut lab = Lab::new();
     let finished = lab.run(&plan(&gzip_plan("")), false, &mut quiet);
     assert!(finished.failed.is_none(), "{:?}", finished.failed);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     // A busy machine may cause the verdict to be withheld, but the bodies must not.
     let sentence = &document.comparisons[0].text;
     assert!(!sentence.contains("bytes-differ"), "{sentence}");
@@ -146,7 +147,7 @@ fn bodies_same_compares_compressed_bytes() {
     let mut lab = Lab::new();
     let plan = plan(&gzip_plan("bodies = \"same\""));
     let finished = lab.run(&plan, false, &mut quiet);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
     let sentence = &document.comparisons[0].text;
     assert!(sentence.contains("bytes-differ"), "{sentence}");
@@ -159,7 +160,7 @@ fn bodies_that_may_differ_are_a_note() {
     let mut lab = Lab::new();
     let text = format!("{}bodies = \"may-differ\"\n", nginx_plan("Good bye", ""));
     let finished = lab.run(&plan(&text), false, &mut quiet);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     let sentence = &document.comparisons[0].text;
     assert!(!sentence.contains("bytes-differ"), "{sentence}");
     let mut findings = document.findings.iter();
@@ -209,7 +210,7 @@ fn variants_that_the_check_rules_out_are_left_out_of_all_blocks() {
         assert_eq!(ruled_out, [2]);
         assert!(ran.contains(&"same".to_owned()), "{ran:?}");
         assert!(!ran.contains(&"other".to_owned()), "{ran:?}");
-        let document = finished.document.unwrap();
+        let document = finished.document;
         assert_eq!(document.blocks, 1);
         assert_eq!(document.order[0].len(), 2);
         let mut errors = document.findings.iter();
@@ -220,7 +221,7 @@ fn variants_that_the_check_rules_out_are_left_out_of_all_blocks() {
             assert_eq!(is_withheld, one.name == "other", "{}", one.text);
         }
         // The findings stay when the experiment is resumed.
-        let resumed = lab.run(&plan, true, &mut quiet).document.unwrap();
+        let resumed = lab.run(&plan, true, &mut quiet).document;
         assert_eq!(resumed.findings, document.findings);
         assert_eq!(resumed.blocks, 1);
     }
@@ -273,11 +274,11 @@ fn other_protocols_are_found_before_the_first_block() {
             }
         });
         assert_eq!(ruled_out, [2], "{seen}");
-        assert!(finished.document.unwrap().is_withheld());
+        assert!(finished.document.is_withheld());
         // The user can allow the difference.
         let mut lab = Lab::new();
         let text = format!("{text}bodies = \"may-differ\"\n");
-        let document = lab.run(&plan(&text), false, &mut quiet).document.unwrap();
+        let document = lab.run(&plan(&text), false, &mut quiet).document;
         let mut findings = document.findings.iter();
         let found = findings.find(|it| it.id == FindingId::NegotiationDiffers);
         assert_eq!(found.map(|it| it.severity), Some(Severity::Warning));

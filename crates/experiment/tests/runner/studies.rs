@@ -23,7 +23,7 @@ fn short_study(name: &str, changes: &[(&str, &str)]) -> Plan {
 fn run_whole(lab: &mut Lab, plan: &Plan) -> VerdictDocument {
     let finished = lab.run(plan, false, &mut quiet);
     assert!(finished.failed.is_none(), "{}", finished.failed.unwrap());
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(document.blocks, 1);
     let errors: Vec<_> = document
         .findings

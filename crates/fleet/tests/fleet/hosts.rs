@@ -205,7 +205,7 @@ fn the_same_server_on_two_hosts_gives_a_verdict() {
         .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
     let finished = experiment(&plan, &mut host, out.clone(), |_| {});
     assert!(finished.failed.is_none(), "{:?}", finished.failed);
-    let document = finished.document.unwrap();
+    let document = finished.document;
     assert_eq!(document.blocks, 3);
     assert_eq!(document.comparisons[0].metric.name(), "rate_per_s");
     assert!(document.variants.iter().all(|variant| variant.trials == 3));

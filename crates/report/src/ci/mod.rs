@@ -14,6 +14,7 @@ use prony_stats::{Comparison, Verdict};
 
 use crate::stored::{Stored, StoredContent};
 use crate::tables::runs;
+use crate::wording::experiment as experiment_wording;
 use crate::wording::runs::ruling_word;
 use crate::wording::verdict::word;
 
@@ -110,12 +111,14 @@ impl RunVerdicts<'_> {
                 seconds: self.seconds_of(&gate.name),
             });
         }
-        cases.extend(self.stored_status());
+        if cases.iter().all(|case| case.status != CaseStatus::Failed) {
+            cases.extend(self.stored_status());
+        }
         cases
     }
 
-    /// Returns a case for a stored run that failed for a reason that nothing else shows here, such
-    /// as a condition of its command.
+    /// Returns a case for a stored run that failed for a reason that nothing else shows, such as an
+    /// interrupt. Other conditions than those of the run have their own result.
     fn stored_status(&self) -> Option<Case> {
         let StoredContent::Experiment(experiment) = &self.new.content else {
             return None;
@@ -124,17 +127,20 @@ impl RunVerdicts<'_> {
             .verdict
             .exit_status
             .filter(|&status| status != 0)?;
-        let is_shown = self.new.comparisons().iter();
-        let is_shown = is_shown
-            .map(|one| one.verdict)
-            .any(|one| one == Verdict::Withheld);
-        let is_own = self.gates.is_empty() && self.runs.is_none() && !is_shown;
+        let verdict = &experiment.verdict;
+        let is_own = self.gates == verdict.gates && self.runs.is_none();
+        let reason = verdict.ended_early.as_deref();
+        let reason = reason.map_or(String::new(), |reason| {
+            format!(" {}", experiment_wording::ended_early(reason))
+        });
         is_own.then(|| Case {
             kind: "condition",
             name: "exit status of the run".to_owned(),
             status: CaseStatus::Failed,
             word: "failed",
-            text: format!("The command that ran the experiment exited with status {status}."),
+            text: format!(
+                "The command that ran the experiment exited with status {status}.{reason}"
+            ),
             seconds: self.seconds_of(""),
         })
     }

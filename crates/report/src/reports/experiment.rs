@@ -5,6 +5,7 @@ use prony_stats::{Metric, TrialMode, VerdictDocument};
 
 use super::findings_section;
 use super::load::ENTRIES_SHOWN_MAX;
+use super::runs::conditions;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
 use crate::document::{Block, Blocks, Callout, Document, Figure, Section, VerdictLine};
 use crate::environment::{environment_rank, flattened};
@@ -48,6 +49,11 @@ impl Document {
             header: header(verdict, if few { &lines } else { &[] }),
             sections: Vec::new(),
         };
+        if !verdict.gates.is_empty() {
+            // The command line prints the conditions itself.
+            let lines = Block::Verdicts(conditions(&verdict.gates));
+            document.push(Section::new("Conditions").with(Files, lines));
+        }
         // Without a complete block, tables have no values.
         if verdict.blocks > 0 {
             results(&mut document, verdict);
@@ -108,6 +114,12 @@ fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
         header.add(Files, Block::Lead { text, detail });
     } else {
         header.push(Block::Lead { text, detail });
+    }
+    if let Some(reason) = &verdict.ended_early {
+        header.push(Block::Paragraph(wording::ended_early(reason)));
+        if let Some((_, log)) = reason.split_once('\n') {
+            header.push(Block::Code(log.to_owned()));
+        }
     }
     if let Some(noise) = verdict::noise(verdict) {
         header.push(Block::Paragraph(noise));

@@ -34,6 +34,13 @@ pub(crate) fn method(experiment: &Experiment) -> String {
     )
 }
 
+/// States why an experiment ended early, without the log that may follow the reason.
+pub(crate) fn ended_early(reason: &str) -> String {
+    let first = reason.lines().next().unwrap_or_default();
+    let first = first.trim_end_matches("; the end of its log:");
+    format!("The experiment ended early: {first}.")
+}
+
 /// Returns false if all servers were already running. Experiments without a description of the
 /// environment count as having started services.
 fn has_started_services(experiment: &Experiment) -> bool {

@@ -199,7 +199,7 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
         .iter()
         .filter(|c| c.verdict == Verdict::Withheld);
     let withheld = withheld.count();
-    if verdict.comparisons.is_empty() {
+    if verdict.comparisons.is_empty() || verdict.blocks == 0 && withheld == 0 {
         return (Tone::Bad, "No: there is no complete block.".to_owned());
     }
     if withheld > 0 || !errors.is_empty() {

@@ -118,7 +118,9 @@ pub fn evaluate_with(
     let used = looks.last().map_or(count, |look| look.blocks);
     let blocks = &complete[..used as usize];
 
-    let mut family = Family::new(design, table, &looks, &pairs, blocks);
+    let measured =
+        |pair: Pair| !trials.leaves_out(pair.variant) && !trials.leaves_out(pair.against);
+    let mut family = Family::new(design, table, &looks, &pairs, blocks, &measured);
     for look in 0..looks.len() {
         family.look(look);
     }
@@ -159,6 +161,8 @@ struct Hypothesis {
     pair: Pair,
     metric: Metric,
     paired: PairedValues,
+    /// False if a variant of the pair is left out of all blocks. Such a hypothesis is never tested.
+    measured: bool,
     estimate: Option<Estimate>,
     /// Interval after the looks so far, on the averaging scale.
     interval: Option<Interval>,
@@ -173,6 +177,7 @@ impl<'a> Family<'a> {
         taken: &[Look],
         pairs: &[Pair],
         blocks: &[Block<'_>],
+        measured: &dyn Fn(Pair) -> bool,
     ) -> Self {
         let mut looks = taken.to_vec();
         let (now, spent) = taken
@@ -195,6 +200,7 @@ impl<'a> Family<'a> {
                 pair,
                 metric,
                 paired: pairing::pair(blocks, pair, metric),
+                measured: measured(pair),
                 estimate: None,
                 interval: None,
                 rejected: false,
@@ -223,8 +229,14 @@ impl<'a> Family<'a> {
             .unwrap_or(0.0)
     }
 
+    /// Returns the number of hypotheses that share the error rate.
+    fn tested(&self) -> usize {
+        self.hypotheses.iter().filter(|one| one.measured).count()
+    }
+
     fn open(&self) -> usize {
-        self.hypotheses.iter().filter(|one| !one.rejected).count()
+        let rejected = self.hypotheses.iter().filter(|one| one.rejected);
+        self.tested() - rejected.count()
     }
 
     /// Returns the probability that a single interval misses the true value at the current look, or
@@ -295,7 +307,7 @@ impl<'a> Family<'a> {
                 .and_then(|estimate| outlook.more_blocks(estimate, margin));
         }
         let levels = pairing::levels(blocks, hypothesis.pair, hypothesis.metric);
-        comparison.text = sentence::comparison(&comparison, design, self.hypotheses.len(), levels);
+        comparison.text = sentence::comparison(&comparison, design, self.tested(), levels);
         comparison
     }
 

@@ -1,6 +1,6 @@
 //! Measurements of an experiment by block and variant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::metric::Metric;
 
@@ -13,6 +13,7 @@ pub type Values = BTreeMap<Metric, f64>;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trials {
     blocks: BTreeMap<u32, BTreeMap<usize, Values>>,
+    left_out: BTreeSet<usize>,
 }
 
 impl Trials {
@@ -31,11 +32,23 @@ impl Trials {
             .insert(variant, values);
     }
 
+    /// Leaves a variant out of all blocks, because something ruled it out before the first block.
+    /// Blocks are complete without it, and its comparisons don't share the error rate.
+    pub fn leave_out(&mut self, variant: usize) {
+        self.left_out.insert(variant);
+    }
+
+    /// Returns true if the variant is left out of all blocks.
+    pub(crate) fn leaves_out(&self, variant: usize) -> bool {
+        self.left_out.contains(&variant)
+    }
+
     /// Adds all trials of `other`. They replace trials of the same variant and block.
     pub fn merge(&mut self, other: Trials) {
         for (block, variants) in other.blocks {
             self.blocks.entry(block).or_default().extend(variants);
         }
+        self.left_out.extend(other.left_out);
     }
 
     /// Returns the number of blocks that have a trial of each of the `variants` variants.
@@ -44,17 +57,20 @@ impl Trials {
     }
 
     /// Returns the complete blocks in the order of their numbers. A block is complete if it has a
-    /// trial of each variant, even if some values are missing.
+    /// trial of each variant that isn't left out, even if some values are missing.
     pub(crate) fn complete(&self, variants: usize) -> Vec<Block<'_>> {
         self.blocks
             .iter()
-            .filter(|(_, trials)| (0..variants).all(|variant| trials.contains_key(&variant)))
+            .filter(|(_, trials)| {
+                let mut run = (0..variants).filter(|&variant| !self.leaves_out(variant));
+                run.all(|variant| trials.contains_key(&variant))
+            })
             .map(|(&number, trials)| Block { number, trials })
             .collect()
     }
 }
 
-/// A block with a trial of every variant.
+/// A block with a trial of every variant that isn't left out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block<'a> {
     /// The experiment's block number.

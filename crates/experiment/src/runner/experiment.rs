@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use prony_record::{FindingId, Severity};
 use prony_stats::{
     AlphaTable, Design, Evaluation, ExperimentInfo, Look, TrialMode, Trials as Observations,
-    Values, Verdict, VerdictDocument, evaluate_with, interim_estimates,
+    Verdict, VerdictDocument, evaluate_with, interim_estimates,
 };
 
 use super::block_error::BlockError;
@@ -509,10 +509,9 @@ impl<'a> Experiment<'a> {
         let mut observations = Observations::new();
         for result in self.stored.counted_results() {
             observations.add(result.block, result.variant, result.values.clone());
-            // A block is complete without the variants that were ruled out.
-            for &variant in &self.stored.ruled_out().variants {
-                observations.add(result.block, variant, Values::new());
-            }
+        }
+        for &variant in &self.stored.ruled_out().variants {
+            observations.leave_out(variant);
         }
         observations
     }

@@ -185,13 +185,14 @@ fn tally(all: &[&Comparison]) -> String {
 /// A statement about the reliability of the result, and its color.
 pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
-        let mut ids: Vec<&str> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
         for finding in verdict.findings.iter().filter(|f| f.severity == severity) {
-            if !ids.contains(&finding.id.as_str()) {
-                ids.push(finding.id.as_str());
+            let name = finding.id.words();
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
-        ids
+        names
     };
     let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
     let withheld = verdict
@@ -239,11 +240,11 @@ fn doubt(verdict: &VerdictDocument) -> String {
     first.map_or(String::new(), |doubt| format!(" {}.", capitalized(doubt)))
 }
 
-fn sentence(what: &str, ids: &[&str]) -> String {
-    if ids.is_empty() {
+fn sentence(what: &str, names: &[String]) -> String {
+    if names.is_empty() {
         format!("{what}.")
     } else {
-        format!("{what} ({}).", ids.join(", "))
+        format!("{what} ({}).", names.join(", "))
     }
 }
 
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!(lines(&document)[0].text, document.comparisons[0].claim());
         assert_eq!(
             trust(&document).1,
-            "With caution: there is a warning (noisy-machine). Other programs ran."
+            "With caution: there is a warning (noisy machine). Other programs ran."
         );
     }
 
@@ -416,7 +417,10 @@ mod tests {
         document.findings.push(finding(Severity::Error));
         let (kind, text) = trust(&document);
         assert_eq!(kind, Tone::Bad);
-        assert_eq!(text, "Doubtful: a check reported an error (errors).");
+        assert_eq!(
+            text,
+            "Doubtful: a check reported an error (failed requests)."
+        );
         document.comparisons[0].verdict = Verdict::Withheld;
         assert!(
             trust(&document)

@@ -238,9 +238,11 @@ impl MeasuredPair {
 }
 
 /// Applies Holm's procedure. Comparisons without a p-value, which have too few blocks, count as
-/// well, because the number of comparisons must not depend on the data.
+/// well, because the number of comparisons must not depend on the data. Comparisons of a variant
+/// without trials don't count: something ruled it out before the first block of its run.
 fn holm(judged: &mut [MeasuredPair]) {
-    let mut open = judged.len();
+    let has_trials = |one: &&MeasuredPair| !one.old.is_empty() && !one.new.is_empty();
+    let mut open = judged.iter().filter(has_trials).count();
     let mut order: Vec<usize> = (0..judged.len()).collect();
     let p = |one: &MeasuredPair| one.gap.map_or(1.0, |gap| gap.p_value());
     order.sort_by(|&a, &b| p(&judged[a]).total_cmp(&p(&judged[b])));
@@ -249,7 +251,7 @@ fn holm(judged: &mut [MeasuredPair]) {
             return;
         }
         judged[place].rejected = judged[place].gap.is_some();
-        open -= 1;
+        open = open.saturating_sub(1);
     }
 }
 

@@ -358,3 +358,48 @@ fn the_document_has_the_keys_of_its_schema() {
     let back: VerdictDocument = serde_json::from_value(json).unwrap();
     assert_eq!(back, document);
 }
+
+#[test]
+fn a_variant_that_is_left_out_does_not_share_the_error_rate() {
+    let design = |variants: &[&str]| Design {
+        factors: vec![factor("socket", variants)],
+        variants: variants
+            .iter()
+            .map(|level| levels(&[("socket", level)]))
+            .collect(),
+        ..places(&[("socket", "a")])
+    };
+    let trials = |rate: f64, variants: usize| {
+        let mut trials = Trials::new();
+        for block in 0..5_u32 {
+            for variant in 0..variants {
+                let wobble = 0.01 * f64::from((block * 3 + variant as u32 * 2) % 5);
+                let rate = if variant == 1 { rate } else { 100.0 };
+                let values = BTreeMap::from([(Metric::RatePerS, rate * (1.0 + wobble))]);
+                trials.add(
+                    block,
+                    variant,
+                    if variant < 2 { values } else { BTreeMap::new() },
+                );
+            }
+        }
+        trials
+    };
+    let verdict = |design: &Design, trials: &Trials| {
+        let evaluation = evaluate(design, trials, &[]).unwrap();
+        assert_eq!(evaluation.blocks, 5);
+        evaluation.comparisons[0].verdict
+    };
+    let (two, many) = (design(&["a", "b"]), design(&["a", "b", "c", "d"]));
+    let mut is_shared = false;
+    for tenths in 1000..1200_u32 {
+        let rate = f64::from(tenths) / 10.0;
+        let alone = verdict(&two, &trials(rate, 2));
+        let mut left_out = trials(rate, 2);
+        left_out.leave_out(2);
+        left_out.leave_out(3);
+        assert_eq!(verdict(&many, &left_out), alone, "{rate}");
+        is_shared |= verdict(&many, &trials(rate, 4)) != alone;
+    }
+    assert!(is_shared, "the other variants change no verdict");
+}

@@ -18,7 +18,7 @@ use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
-use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, pdf, text};
+use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, text};
 use prony_stats::VerdictDocument;
 use prony_stats::gate::GateResult;
 
@@ -299,7 +299,7 @@ fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
     }
 }
 
-/// Writes `report.html`, `report.pdf` and `report.md`, rendered only from the stored results.
+/// Writes `report.html` and `report.md`, rendered only from the stored results.
 struct Reports<'a> {
     out: &'a Path,
     progress: &'a Progress,
@@ -322,7 +322,6 @@ impl Reports<'_> {
         };
         let report = Document::of_experiment(&experiment);
         self.file("report.md", markdown::render(&report).as_bytes());
-        self.file("report.pdf", &pdf::render(&report));
         self.file("report.html", html::render(&report).as_bytes())
     }
 

@@ -15,7 +15,7 @@ pub mod interleaving;
 mod interrupt;
 pub mod place;
 pub mod plan;
-mod program_output;
+pub mod program_output;
 pub mod run_state;
 pub mod runner;
 pub mod schedule;

@@ -19,11 +19,15 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// The output and exit status of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProgramOutput {
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    pub(crate) status: String,
-    pub(crate) success: bool,
+pub struct ProgramOutput {
+    /// The beginning of standard output.
+    pub stdout: String,
+    /// The beginning of standard error.
+    pub stderr: String,
+    /// Description of the exit status.
+    pub status: String,
+    /// True if the exit status is 0.
+    pub success: bool,
 }
 
 /// Starts a program and waits until it exits. Kills the program's process group when the program
@@ -31,10 +35,7 @@ pub(crate) struct ProgramOutput {
 ///
 /// # Errors
 /// The program can't be started, or runs for too long.
-pub(crate) fn run_program(
-    mut command: Command,
-    timeout: Duration,
-) -> Result<ProgramOutput, String> {
+pub fn run_program(mut command: Command, timeout: Duration) -> Result<ProgramOutput, String> {
     command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -2,7 +2,7 @@
 //!
 //! A [`Document`] contains headings, paragraphs, tables, charts, findings and collapsible parts, in
 //! reading order. [`crate::reports`] decides what a report contains; [`crate::text`],
-//! [`crate::markdown`], [`crate::html`], [`crate::pdf`] and [`crate::svg`] only lay it out.
+//! [`crate::markdown`], [`crate::html`] and [`crate::svg`] only lay it out.
 
 use prony_record::Finding;
 
@@ -13,7 +13,7 @@ use crate::tone::Tone;
 /// A report, ready to be rendered in any format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// Title of the window or the PDF.
+    /// Title of the window.
     pub(crate) title: String,
     /// The report's subject, such as an experiment's name or a URL.
     pub(crate) subject: String,
@@ -52,9 +52,9 @@ pub(crate) enum Audience {
     Everyone,
     /// Text on a terminal.
     Terminal,
-    /// HTML, PDF and Markdown.
+    /// HTML and Markdown.
     Files,
-    /// HTML and PDF.
+    /// HTML.
     Pages,
 }
 
@@ -147,13 +147,6 @@ pub(crate) struct Callout {
     pub(crate) detail: String,
     /// The text of a link to the findings.
     pub(crate) findings_link: Option<String>,
-}
-
-impl Callout {
-    /// The sentence without emphasis.
-    pub(crate) fn sentence(&self) -> String {
-        self.parts.iter().map(|(text, _)| text.as_str()).collect()
-    }
 }
 
 /// A sentence next to its verdict, or next to the result of a condition.

@@ -1,7 +1,7 @@
-//! Reports: stored results in; text, Markdown, CSV, JSON, HTML, SVG and PDF out.
+//! Reports: stored results in; text, Markdown, CSV, JSON, HTML and SVG out.
 //!
 //! A [`Document`] is built from a [`Record`](prony_record::Record), an [`Experiment`] or two
-//! compared runs. [`text`], [`markdown`], [`html`], [`pdf`] and [`svg`] render it. [`csv`],
+//! compared runs. [`text`], [`markdown`], [`html`] and [`svg`] render it. [`csv`],
 //! [`data`], [`openmetrics`] and [`ci`] write the same results for programs.
 //!
 //! Every output depends only on stored data, so the same folder always gives the same output. Only
@@ -22,7 +22,6 @@ pub mod folder;
 pub mod html;
 pub mod markdown;
 pub mod openmetrics;
-pub mod pdf;
 mod reports;
 pub mod stored;
 pub mod svg;

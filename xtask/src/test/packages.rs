@@ -136,8 +136,8 @@ pub(crate) const NEEDS: &[Need] = &[
     },
     program(
         "poppler's programs",
-        "extraction of text from PDF reports",
-        &["pdftotext"],
+        "inspection of printed reports",
+        &["pdftotext", "pdftoppm"],
         "poppler-utils",
     ),
     Need {

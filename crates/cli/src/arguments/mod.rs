@@ -128,7 +128,7 @@ pub(crate) enum ProgressFlag {
 #[command(after_help = "\
 Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
 randomized blocks. DIR then holds what `prony compare` writes: the plan, every trial, verdict.json,
-report.html, report.pdf and report.md. The demo needs neither root nor other programs.")]
+report.html and report.md. The demo needs neither root nor other programs.")]
 pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]

@@ -36,7 +36,7 @@ pub(crate) struct ReportArgs {
     /// Write the report as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write the report as a PDF
+    /// Print the HTML page as a PDF, with an installed Chromium or Chrome
     #[arg(long, value_name = "FILE")]
     pub(crate) pdf: Option<PathBuf>,
     /// Write each chart as an SVG file into DIR, which is created if it doesn't exist

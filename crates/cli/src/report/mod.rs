@@ -1,5 +1,6 @@
 //! `prony report`: renders a stored run, or compares two stored runs.
 
+mod browser;
 mod one;
 mod outputs;
 mod two;

@@ -4,17 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_report::data::DataTable;
-use prony_report::{Document, html, markdown, pdf, svg};
+use prony_report::{Document, html, markdown, svg};
 
+use super::browser::Browsers;
 use crate::arguments::ReportArgs;
 use crate::ending::Failure;
-use crate::output::{Output, check_distinct};
+use crate::output::{Output, check_distinct, report_lost};
 use crate::replaced_file::replace;
 
 /// The requested output files, open for writing.
 pub(super) struct ReportOutputs {
     html: Option<Output>,
-    pdf: Option<Output>,
+    pdf: Option<(Browsers, Output)>,
     markdown: Option<Output>,
     svg: Option<PathBuf>,
     data: DataOutputs,
@@ -41,9 +42,13 @@ impl ReportOutputs {
         ];
         check_distinct(&all)?;
         let [html, pdf, csv, json, markdown, openmetrics, _] = all;
+        let pdf = match Output::open_file(pdf.0, pdf.1)? {
+            Some(output) => Some((Browsers::find()?, output)),
+            None => None,
+        };
         Ok(ReportOutputs {
             html: Output::open_file(html.0, html.1)?,
-            pdf: Output::open_file(pdf.0, pdf.1)?,
+            pdf,
             markdown: Output::open(markdown.0, markdown.1)?,
             svg: typed.svg.clone(),
             data: DataOutputs {
@@ -57,9 +62,10 @@ impl ReportOutputs {
 
     /// Returns true if no output file was requested. The report is then printed.
     pub(super) fn is_none(&self) -> bool {
-        let pages = [&self.html, &self.pdf, &self.markdown];
+        let pages = [&self.html, &self.markdown];
         let data = [&self.data.csv, &self.data.json, &self.data.openmetrics];
         pages.into_iter().chain(data).all(Option::is_none)
+            && self.pdf.is_none()
             && self.svg.is_none()
             && self.data.tables.is_none()
     }
@@ -75,8 +81,11 @@ impl ReportOutputs {
     /// yet.
     pub(super) fn write_document(self, report: &Document) -> Result<DataOutputs, Failure> {
         put(self.html, || html::render(report))?;
-        if let Some(output) = self.pdf {
-            output.write_bytes(&pdf::render(report))?;
+        if let Some((browsers, output)) = self.pdf {
+            match browsers.print(&html::render(report)) {
+                Ok(pdf) => output.write_bytes(&pdf)?,
+                Err(error) => report_lost(format!("--pdf: {error}")),
+            }
         }
         put(self.markdown, || markdown::render(report))?;
         if let Some(dir) = &self.svg {

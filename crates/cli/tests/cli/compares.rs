@@ -115,7 +115,7 @@ fn results_that_can_not_be_stored_are_printed_with_status_3() {
     // The largest reports don't fit.
     let output = with_largest_file(compare("reports"), 48 << 10).expect(3);
     assert!(output.out.contains("Which socket?"), "{}", output.out);
-    assert!(output.err.contains("report.pdf: "), "{}", output.err);
+    assert!(output.err.contains("report.html: "), "{}", output.err);
     workdir.json("reports/verdict.json");
     // The verdict doesn't fit.
     let output = with_largest_file(compare("verdict"), 14 << 10).expect(3);
@@ -149,7 +149,6 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         "plan.toml",
         "report.html",
         "report.md",
-        "report.pdf",
         "state.json",
         "trials",
         "verdict.json",
@@ -220,11 +219,8 @@ fn rendered_again_it_is_the_same(workdir: &Workdir, verdict: &Value, first: &Com
     assert_eq!(workdir.read("again.html"), workdir.read("r/report.html"));
     assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), *verdict);
     workdir
-        .run(&["report", "r", "--pdf", "again.pdf", "--svg", "charts/of/it"])
+        .run(&["report", "r", "--svg", "charts/of/it"])
         .expect(first.status);
-    let bytes = |path: &str| std::fs::read(workdir.path(path)).unwrap();
-    assert!(bytes("again.pdf") == bytes("r/report.pdf"), "to the byte");
-    assert!(bytes("again.pdf").starts_with(b"%PDF-"));
     let charts = names(&workdir.path("charts/of/it"));
     assert!(
         charts.contains(&"response-times.svg".to_owned()),

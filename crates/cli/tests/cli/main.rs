@@ -28,6 +28,7 @@ mod loads;
 mod metrics;
 mod mistakes;
 mod outputs;
+mod printed_reports;
 mod profiles;
 #[path = "../frontends/recorder.rs"]
 #[allow(dead_code)]

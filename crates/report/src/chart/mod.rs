@@ -30,15 +30,14 @@ pub(crate) use rounds::{RoundBlock, RoundLines, RoundPoint, rounds};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 pub(crate) use timed::{RateDots, TimedLine, against_rate, timed};
 
-use canvas::Canvas;
-pub(crate) use canvas::{Shape, Side};
+use canvas::{Canvas, Shape};
 
 /// A chart: both drawings as markup, and the wide one as shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
     /// A description for screen readers.
     pub(crate) label: String,
-    /// The wide drawing as shapes, for PDF and SVG files.
+    /// The wide drawing as shapes, for SVG files.
     pub(crate) drawing: Drawing,
     /// Markup for pages that are at least 720 pixels wide.
     pub(crate) wide: String,

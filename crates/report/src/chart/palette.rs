@@ -3,7 +3,7 @@
 //! Variants' colors differ in lightness as well as hue, so that readers with color blindness can
 //! distinguish neighbors. Their contrast with the page is at least 3:1 in either scheme. No chart
 //! relies on color alone: everything is labeled where it is drawn. Green, amber and red are
-//! reserved for verdicts and findings; the page's style sheet and the PDF's styles define them.
+//! reserved for verdicts and findings; the page's style sheet defines them.
 
 /// A color in the light and in the dark scheme, as `RRGGBB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,22 @@ pub(crate) fn dark_rules() -> String {
             )
         })
         .collect()
+}
+
+/// CSS rules that give lines a dash pattern by their color, because the colors look alike in gray.
+/// Lengths are in units of a drawing.
+pub(crate) fn print_rules() -> String {
+    let patterns = ["none", "60 30", "20 25", "100 25 20 25"].iter().cycle();
+    let variants = VARIANTS.iter().zip(patterns);
+    // The offered rate has this color.
+    let lines = variants.chain([(&MUTED, &"60 30")]);
+    let rules = lines.map(|(color, pattern)| {
+        format!(
+            "svg [stroke=\"#{:06X}\"]{{stroke-dasharray:{pattern}}}\n",
+            color.light
+        )
+    });
+    rules.collect()
 }
 
 /// CSS custom properties `--v0` to `--v7`, with the colors of the scheme that `pick` selects.

@@ -131,7 +131,7 @@ pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
     out + &elements(&drawing.shapes) + "</svg>"
 }
 
-/// Fonts of a standalone file: the PDF's fonts, then common system fonts.
+/// Fonts of a standalone file: Inter if it is installed, then common system fonts.
 const FONT_FAMILY: &str =
     "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 /// The margin around the drawing in a standalone file, in pixels.

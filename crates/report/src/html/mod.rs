@@ -54,6 +54,7 @@ fn style() -> String {
         .replace("/*light*/", &palette::properties(|color| color.light))
         .replace("/*dark*/", &palette::properties(|color| color.dark))
         .replace("/*charts*/", &palette::dark_rules())
+        .replace("/*lines*/", &palette::print_rules())
 }
 
 /// Escapes text for content and attributes. Replaces control characters, which may come from a

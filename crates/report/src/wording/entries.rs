@@ -70,7 +70,7 @@ pub(crate) fn grouping(entries: &EntryResults) -> Option<String> {
 /// Explains the rows of the complete table.
 pub(crate) fn rows(entries: &EntryResults) -> Option<String> {
     let grouped = grouping(entries);
-    let summed_up = entries.count - entries.each.len() as u64;
+    let summed_up = entries.count.saturating_sub(entries.each.len() as u64);
     let other = entries.other.as_ref().map(|other| match summed_up {
         0 => format!(
             "The row \"{}\" combines requests that are not in the list.",

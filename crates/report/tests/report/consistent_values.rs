@@ -1,12 +1,10 @@
 //! Checks that every output of an experiment prints the same mean, change and interval for a
 //! variant and metric.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use prony_report::text::TextOptions;
-use prony_report::{Document, Experiment, csv, folder, html, markdown, pdf, table, text};
+use prony_report::{Document, Experiment, csv, folder, html, markdown, table, text};
 use prony_stats::gate::{Evidence, Gate, GateScope, RunEvidence};
 use prony_stats::{Change, Levels, Metric, Verdict};
 
@@ -46,26 +44,10 @@ fn outputs(experiment: &Experiment) -> Vec<(&'static str, String)> {
         ("terminal", text::render(&document, TextOptions::PLAIN)),
         ("Markdown", markdown::render(&document)),
         ("HTML", plain_page),
-        ("PDF", words_of(&pdf::render(&document))),
     ];
     let spaced = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     all.map(|(name, text)| (name, spaced(text).replace('\\', "")))
         .into()
-}
-
-/// The words of a PDF in reading order.
-fn words_of(file: &[u8]) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("report.pdf");
-    fs::write(&path, file).unwrap();
-    let run = Command::new("pdftotext")
-        .args(["-enc", "UTF-8"])
-        .arg(&path)
-        .arg("-")
-        .output();
-    let run = run.expect("pdftotext is not installed (cargo xtask test installs poppler-utils)");
-    assert!(run.status.success());
-    String::from_utf8(run.stdout).unwrap()
 }
 
 #[test]

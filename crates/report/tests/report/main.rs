@@ -6,7 +6,6 @@ mod consistent_values;
 mod golden;
 mod hostile;
 mod openmetrics;
-mod pdf;
 mod runs;
 mod sample_data;
 mod schema;

@@ -88,7 +88,7 @@ pub use cpu_quota::{CpuQuotas, QuotaCounters, QuotaGroup, cpu_quota_finding};
 pub use credentials::{Credentials, split_url};
 pub use draft::Braces;
 pub use error::{Notation, SettingsError, SpecError, flag_of};
-pub use findings::{so_far as findings_so_far, stall_text};
+pub use findings::so_far as findings_so_far;
 pub use info::typed_info;
 pub use meter::WorkerUtilization;
 pub use open_files::{open_files_limit, open_files_needed};

@@ -2,8 +2,7 @@
 //!
 //! Input: each worker calls its [`Recorder`] when a request starts and when it ends. Output: the
 //! merged [`Record`] (`prony.record/1`), from which every report is derived. This crate reads no
-//! clock, opens no socket and formats no report. The crates that create findings also compose the
-//! text of these findings; [`FindingId`] is the registry of all findings. Only [`number`] rounds
+//! clock, opens no socket and formats no report. [`FindingId`] is the registry of all findings. Only [`number`] rounds
 //! numbers for display, and only [`quantity`] parses typed quantities.
 
 mod buckets;
@@ -13,7 +12,7 @@ mod document;
 mod encoded_delta;
 mod entries;
 mod fast_histogram;
-mod finding;
+pub mod finding;
 mod fleet;
 pub mod measure;
 pub mod number;
@@ -25,6 +24,7 @@ mod recorder;
 pub mod redact;
 mod series;
 mod sources;
+mod stalls;
 mod starts;
 mod stored_file;
 mod throttling;
@@ -35,7 +35,7 @@ pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
     Generator, LoadAbort, LoadInfo, Negotiated, QuicUse, RECORD_SCHEMA, Rates, Record, RecordError,
-    Stalls, ThinkTimeInfo, Totals, XdpUse,
+    ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{
@@ -53,6 +53,7 @@ pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
+pub use stalls::Stalls;
 pub use starts::{GapSummary, StartGaps};
 pub use stored_file::{parse_stored, read_stored};
 pub use throttling::Throttling;

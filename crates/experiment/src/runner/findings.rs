@@ -94,10 +94,11 @@ fn of_loads(
             group.variants.push(variant);
             group.seen += findings.len();
             group.trials += trials.len();
-            group.text.get_or_insert_with(|| findings[0].text.clone());
+            group.first.get_or_insert_with(|| findings[0].clone());
         }
     }
-    let found = groups.into_iter().map(|((severity, id, _), group)| {
+    let found = groups.into_iter().filter_map(|((severity, _, _), group)| {
+        let first = group.first?;
         let names: Vec<String> = group
             .variants
             .iter()
@@ -108,16 +109,16 @@ fn of_loads(
             names.join("; "),
             group.seen,
             group.trials,
-            group.text.unwrap_or_default()
+            first.text
         );
-        ExperimentFinding {
+        Some(ExperimentFinding {
             finding: Finding {
-                id: id.clone(),
                 severity,
                 text,
+                ..first
             },
             variants: group.variants,
-        }
+        })
     });
     found.collect()
 }
@@ -128,7 +129,7 @@ struct FindingGroup {
     variants: Vec<usize>,
     seen: usize,
     trials: usize,
-    text: Option<String>,
+    first: Option<Finding>,
 }
 
 fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use prony_load::{RunError, RunResult, stall_text};
+use prony_load::{RunError, RunResult};
+use prony_record::finding::{AgentStalled, Subject};
 use prony_record::{Delta, EncodedDelta, Finding, FindingId, Generator, Negotiated, Severity};
 
 use super::outbox::Outbox;
@@ -197,9 +198,8 @@ impl ResultWriter {
     fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
             Some(stalls) if finding.id == FindingId::GeneratorStalled => {
-                let subject = format!("Agent {}", self.agent);
-                let text = stall_text(&subject, &stalls);
-                Finding::new(FindingId::AgentStalled, finding.severity, text)
+                let subject = Subject::Agent(self.agent.to_string());
+                Finding::about(subject, finding.severity, &AgentStalled { stalls })
             }
             _ => finding,
         }

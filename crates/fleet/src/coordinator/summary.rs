@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::finding::Subject;
 use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 
 /// Maximum number of agent names that are listed in a message.
 const NAMES_MAX: usize = 6;
 /// Maximum number of distinct messages that are kept for one finding.
 const TEXTS_MAX: usize = 3;
-/// Minimum length, in bytes, at which messages that differ only in numbers are merged.
-const LONG_TEXT_BYTES: usize = 80;
 
 /// Merges findings; `of` is the number of agents. Each kind of finding appears once, with its most
 /// severe message first and with the names of the agents.
@@ -33,8 +32,15 @@ pub(super) fn findings<'a>(
     merged.collect()
 }
 
-/// Merges findings with the same ID.
+/// Merges findings with the same ID: by the rules of their figures, or else as a list of texts.
 fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
+    let findings: Vec<&Finding> = group.iter().map(|(_, finding)| *finding).collect();
+    let is_of_load = findings.iter().all(|finding| finding.subject.is_load());
+    if let Some(merged) = Finding::merged(&findings, Subject::Load).filter(|_| is_of_load) {
+        let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
+        let text = format!("{}: {}", shorten(&names, of), merged.text);
+        return Some(Finding { text, ..merged });
+    }
     let mut texts: Vec<(&Finding, Vec<&str>)> = Vec::new();
     for (name, finding) in group {
         match texts.iter_mut().find(|(it, _)| it.text == finding.text) {
@@ -45,41 +51,19 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     // The sort is stable, so messages of equal severity keep their order.
     texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
     let (worst, _) = texts.first()?;
-    let mut alike: Vec<(&Finding, &[&str], Vec<&str>)> = Vec::new();
-    for (finding, names) in &texts {
-        let same = alike
-            .iter_mut()
-            .find(|(it, _, _)| differ_in_figures(&it.text, &finding.text));
-        match same {
-            Some((_, _, others)) => others.extend(names),
-            None => alike.push((finding, names, Vec::new())),
-        }
-    }
-    let shown = alike.iter().take(TEXTS_MAX);
+    let shown = texts.iter().take(TEXTS_MAX);
     let mut reported: Vec<String> = shown
-        .map(|(finding, names, others)| {
+        .map(|(finding, names)| {
             let names = shorten(names, of);
             // The message may already contain the agent's name.
-            let text = if finding.text.starts_with(&format!("Agent {names} ")) {
-                finding.text.clone()
-            } else {
-                format!("{names}: {}", finding.text)
-            };
-            if others.is_empty() {
-                text
-            } else {
-                format!(
-                    "{text} Other agents report the same finding with different numbers: {}.",
-                    shorten(others, of)
-                )
+            match finding.text.starts_with(&format!("Agent {names} ")) {
+                true => finding.text.clone(),
+                false => format!("{names}: {}", finding.text),
             }
         })
         .collect();
-    let rest = alike.iter().skip(TEXTS_MAX);
-    match rest
-        .map(|(_, names, others)| names.len() + others.len())
-        .sum::<usize>()
-    {
+    let rest = texts.iter().skip(TEXTS_MAX);
+    match rest.map(|(_, names)| names.len()).sum::<usize>() {
         0 => {}
         more => reported.push(format!("And {more} more.")),
     }
@@ -87,19 +71,6 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
         text: reported.join(" "),
         ..Finding::clone(worst)
     })
-}
-
-/// Returns true if two long messages differ only in numbers.
-fn differ_in_figures(one: &str, other: &str) -> bool {
-    let words = |text: &str| -> Vec<String> {
-        let is_figure = |c: char| c.is_ascii_digit();
-        let split = text
-            .split(is_figure)
-            .filter(|it| !matches!(*it, "" | "." | ","));
-        split.map(str::to_owned).collect()
-    };
-    // Messages that start with an agent's name are never merged, because the names differ.
-    one.len() > LONG_TEXT_BYTES && !one.starts_with("Agent ") && words(one) == words(other)
 }
 
 /// Formats a short list of names, or `all N agents` if it contains all of them.
@@ -189,6 +160,7 @@ fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> SourceSpread) -> SourceSpre
 
 #[cfg(test)]
 mod tests {
+    use prony_record::finding::{AgentStalled, GeneratorStarved};
     use prony_record::{FindingId, Severity, SourceCount};
 
     use super::*;
@@ -257,39 +229,30 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_that_differ_only_in_figures_are_merged() {
-        let starved = |share: &str| {
-            let text = format!(
-                "A worker of the generator wanted a core and had none for {share}% of the time: the \
-                 server or something else runs on the same one."
-            );
-            Finding::new(FindingId::GeneratorStarved, Severity::Warning, text)
+    fn figures_are_combined_by_their_rules() {
+        let starved = |starved_share| {
+            [Finding::of(
+                Severity::Warning,
+                &GeneratorStarved { starved_share },
+            )]
         };
-        let of = ["24", "9", "25.5", "1,020"].map(|share| [starved(share)]);
-        let reported = ["a", "b", "c", "d"]
-            .into_iter()
-            .zip(of.iter().map(|it| &it[..]));
-        let merged = findings(reported, 4);
-        let text = format!(
-            "a: {} Other agents report the same finding with different numbers: b, c, d.",
-            starved("24").text
-        );
-        assert_eq!(merged[0].text, text);
-        // Texts about different agents are not merged, even if the names differ only in digits.
-        let lost = |name: &str| {
-            let text = format!(
-                "Agent {name} was ended on its own machine in the middle of the load: its figures \
-                 end there."
-            );
-            [Finding::new(FindingId::AgentLost, Severity::Error, text)]
+        let (a, b) = (starved(0.24), starved(0.5));
+        let merged = findings([("a", &a[..]), ("b", &b[..])].into_iter(), 3);
+        assert_eq!(merged[0].figures, b[0].figures);
+        assert_eq!(merged[0].text, format!("a, b: {}", b[0].text));
+        // Findings about single agents are listed.
+        let stalled = |name: &str| {
+            let stalls = prony_record::Stalls::default();
+            let subject = Subject::Agent(name.to_owned());
+            [Finding::about(
+                subject,
+                Severity::Error,
+                &AgentStalled { stalls },
+            )]
         };
-        let (one, two) = (lost("agent-1"), lost("agent-2"));
-        let merged = findings(
-            [("agent-1", &one[..]), ("agent-2", &two[..])].into_iter(),
-            2,
-        );
-        let text = format!("{} {}", one[0].text, two[0].text);
-        assert_eq!(merged[0].text, text);
+        let (a, b) = (stalled("a"), stalled("b"));
+        let merged = findings([("a", &a[..]), ("b", &b[..])].into_iter(), 2);
+        assert_eq!(merged[0].text, format!("{} {}", a[0].text, b[0].text));
     }
 
     fn used(addresses: &[(&str, u64)]) -> SourceUse {

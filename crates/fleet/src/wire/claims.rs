@@ -6,13 +6,15 @@
 use prony_record::{Finding, Generator, SourceUse, Summary};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::legible::{FINDING_TEXT_MAX, legible, short};
 use super::result::PartEnd;
 
 /// Maximum number of findings that are kept from one agent.
 const FINDINGS_MAX: usize = 32;
+/// Maximum size of the figures of a finding, as JSON.
+const FIGURES_BYTES_MAX: usize = 16 << 10;
 /// Maximum number of source addresses of one agent that are listed individually.
 const SOURCES_MAX: usize = 1_000;
 /// Maximum plausible number of requests, connections or addresses in one agent's share of a load.
@@ -31,9 +33,19 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     let named = claimed
         .into_iter()
         .filter(|finding| is_name(finding.id.as_str()));
-    let bounded = named.take(FINDINGS_MAX).map(|finding| Finding {
-        text: legible(&finding.text, FINDING_TEXT_MAX),
-        ..finding
+    let bounded = named.take(FINDINGS_MAX).map(|finding| {
+        let figures = serde_json::to_string(&finding.figures).unwrap_or_default();
+        let is_small = figures.len() <= FIGURES_BYTES_MAX;
+        let finding = Finding {
+            text: legible(&finding.text, FINDING_TEXT_MAX),
+            figures: if is_small {
+                finding.figures
+            } else {
+                Map::new()
+            },
+            ..finding
+        };
+        finding.with_texts(|text| legible(text, FINDING_TEXT_MAX))
     });
     bounded.collect()
 }
@@ -140,7 +152,7 @@ fn limit(json: &mut Value) {
 #[cfg(test)]
 mod tests {
     use prony_record::{
-        Negotiated, QuicUse, Severity, SourceCount, SourceSpread, SourceTotals, XdpUse,
+        FindingId, Negotiated, QuicUse, Severity, SourceCount, SourceSpread, SourceTotals, XdpUse,
     };
 
     use super::super::result::EndReason;
@@ -275,8 +287,7 @@ mod tests {
     fn texts_are_bounded_and_legible() {
         let finding = |id: &str, text: String| Finding {
             id: id.to_owned().into(),
-            severity: Severity::Note,
-            text,
+            ..Finding::new(FindingId::IoFallback, Severity::Note, text)
         };
         let claimed = [
             finding("errors", "\x1b]0;title\x07".to_owned()),
@@ -287,6 +298,13 @@ mod tests {
         assert_eq!(kept.len(), 2);
         assert_eq!(kept[0].text, "\u{fffd}]0;title\u{fffd}");
         assert_eq!(kept[1].text.len(), FINDING_TEXT_MAX);
+        let mut large = finding("errors", String::new());
+        let text = |length| Value::from("\x1b".repeat(length));
+        large.figures.insert("reason".to_owned(), text(3));
+        let kept = &findings(vec![large.clone()])[0];
+        assert_eq!(kept.figures["reason"], "\u{fffd}".repeat(3));
+        large.figures.insert("reason".to_owned(), text(1 << 20));
+        assert!(findings(vec![large])[0].figures.is_empty());
         let many = vec![finding("errors", String::new()); 10_000];
         assert_eq!(findings(many).len(), FINDINGS_MAX);
     }

@@ -158,8 +158,7 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
             Finding::new(FindingId::Errors, Severity::Note, "\x1b[2J"),
             Finding {
                 id: "NOT A NAME".to_owned().into(),
-                severity: Severity::Note,
-                text: "x".to_owned(),
+                ..Finding::new(FindingId::Errors, Severity::Note, "x")
             },
         ],
         ..AgentScript::default()

@@ -1,7 +1,9 @@
 //! Findings that report when the load generator, rather than the server, determined the results.
 
-use prony_record::number;
-use prony_record::{Finding, FindingId, Outcome, RateProfile, Record, Severity, Stalls};
+use prony_record::finding::{
+    GeneratorSaturated, GeneratorStalled, GeneratorStarved, GeneratorThrottled, ScheduleMissed,
+};
+use prony_record::{Finding, Outcome, RateProfile, Record, Severity};
 
 /// A worker that is awake for less than this share of the time has spare capacity.
 const AWAKE_SHARE_MIN: f64 = 0.85;
@@ -52,31 +54,8 @@ fn is_mostly_unconnected(record: &Record) -> bool {
 }
 
 pub(super) fn stalled(record: &Record) -> Option<Finding> {
-    let stalls = record.generator.stalls.as_ref()?;
-    let text = stall_text("The generator", stalls);
-    Some(Finding::new(
-        FindingId::GeneratorStalled,
-        Severity::Error,
-        text,
-    ))
-}
-
-/// Text of the finding about a generator that stalled. `subject` is the name of the generator or of
-/// one of its agents.
-pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
-    let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
-    let seen = match stalls.count {
-        1 => format!("for {:.1} s, {at}", stalls.total_s),
-        count => format!(
-            "for {:.1} s in total ({count} stalls; the longest, {at}, lasted {:.1} s)",
-            stalls.total_s, stalls.longest_s
-        ),
-    };
-    format!(
-        "{subject} stalled {seen}. The cause was not observed; usually the process was stopped \
-         (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. It started no requests during that time and read responses late. The \
-         rate and the times include this pause, which is not the server's fault. Repeat the load."
-    )
+    let stalls = record.generator.stalls?;
+    Some(Finding::of(Severity::Error, &GeneratorStalled { stalls }))
 }
 
 /// Reports that the generator's busiest worker was saturated. In a closed loop, connections then
@@ -103,34 +82,19 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     } else {
         return None;
     };
-    // Each share is a maximum over all workers. Two shares may come from different workers, so the
-    // text doesn't attribute both to one worker.
-    let seen = if late {
-        "requests started late".to_owned()
-    } else {
-        format!(
-            "up to {:.0}% of a worker's connections were waiting for that worker",
-            queued * 100.0
-        )
-    };
-    let busy = format!("busy {:.0}% of the time", generator.busy_share * 100.0);
     // A worker without a core was limited by the missing core, not by its own speed.
-    let (severity, busy) = if generator.busy_share >= AWAKE_SHARE_MIN {
-        (severity, busy)
-    } else {
-        let starved = generator.starved_share * 100.0;
-        let busy = format!("{busy}, a worker had no core for {starved:.0}% of the time");
-        (Severity::Warning, busy)
+    let is_starved = generator.busy_share < AWAKE_SHARE_MIN;
+    let figures = GeneratorSaturated {
+        busy_share: generator.busy_share,
+        starved_share: is_starved.then_some(generator.starved_share),
+        queue_share: (!late).then_some(queued),
     };
-    Some(Finding::new(
-        FindingId::GeneratorSaturated,
-        severity,
-        format!(
-            "The generator's busiest worker was {busy}, and {seen}: the generator, not the \
-             server, may have limited the rate. Give it more cores (--cores, --threads), or \
-             reduce the load."
-        ),
-    ))
+    let severity = if is_starved {
+        Severity::Warning
+    } else {
+        severity
+    };
+    Some(Finding::of(severity, &figures))
 }
 
 /// Reports that the generator used up the CPU quota of its control group.
@@ -143,16 +107,7 @@ pub(super) fn throttled(record: &Record) -> Option<Finding> {
         true => Severity::Error,
         false => Severity::Warning,
     };
-    Some(Finding::new(
-        FindingId::GeneratorThrottled,
-        severity,
-        format!(
-            "The generator was {}, together with every other program of its control group. \
-             Meanwhile, it sent no requests and read no responses, which is not the server's \
-             fault. Raise the quota, run the load outside of the group, or reduce the load.",
-            throttling.text()
-        ),
-    ))
+    Some(Finding::of(severity, &GeneratorThrottled { throttling }))
 }
 
 pub(super) fn starved(record: &Record) -> Option<Finding> {
@@ -169,15 +124,10 @@ pub(super) fn starved(record: &Record) -> Option<Finding> {
     if starved < STARVED_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
         return None;
     }
-    Some(Finding::new(
-        FindingId::GeneratorStarved,
+    let starved_share = starved;
+    Some(Finding::of(
         Severity::Warning,
-        format!(
-            "A generator worker was ready to run but had no core for {:.0}% of the time: the \
-                server or another process runs on the same core. This lowers rates and increases \
-                response times. Give the server and the generator cores of their own (--cores).",
-            starved * 100.0
-        ),
+        &GeneratorStarved { starved_share },
     ))
 }
 
@@ -186,83 +136,29 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
     let rate = record.load.rate_profile()?;
     let totals = &record.totals;
     let late_p99_us = record.generator.late_us.p99;
-    if late_p99_us > LATE_P99_US {
-        return Some(started_late(record, late_p99_us));
-    }
-    let due = totals.started + totals.unstarted;
-    if due == 0 || totals.unstarted as f64 <= UNSTARTED_SHARE_WARNING * due as f64 {
-        return None;
-    }
-    let cause = match (record.generator.stalls, is_saturated) {
-        // A generator that stalled until the end has unstarted requests even if the server is fast.
-        (Some(_), _) => "The generator stalled (generator-stalled), and did not catch up",
-        _ if is_mostly_unconnected(record) => {
-            "Most connection attempts failed, and a connection waits longer after each failure: the \
-             load could not keep up"
+    let figures = ScheduleMissed {
+        late_p99_us: (late_p99_us > LATE_P99_US).then_some(late_p99_us),
+        unstarted: totals.unstarted,
+        due: totals.started + totals.unstarted,
+        stalled: record.generator.stalls.is_some(),
+        unconnected: is_mostly_unconnected(record),
+        saturated: is_saturated,
+        rate_per_s: rate.highest(),
+        rate_changes: matches!(rate, RateProfile::Staged(_)),
+        connections: u64::from(record.load.connections),
+        streams: u64::from(record.load.streams),
+    };
+    let severity = match figures.late_p99_us {
+        Some(_)
+            if totals.started >= REQUESTS_FOR_P99
+                && late_p99_us > LATE_SHARE_ERROR * record.response_time_us.p99 =>
+        {
+            Severity::Error
         }
-        (None, true) => "The generator or the server does not keep up",
-        (None, false) => "The server does not keep up",
-    };
-    let slot = match record.load.streams {
-        0 | 1 => "connection",
-        _ => "stream",
-    };
-    Some(Finding::new(
-        FindingId::ScheduleMissed,
-        Severity::Warning,
-        format!(
-            "{} of {} requests that were due found no free {slot} before the load ended; their \
-             response times are lower bounds. {cause} with {} over {}.",
-            number::count(totals.unstarted),
-            number::count(due),
-            offered(&rate),
-            capacity(record)
-        ),
-    ))
-}
-
-fn started_late(record: &Record, late_p99_us: f64) -> Finding {
-    let distorts = record.totals.started >= REQUESTS_FOR_P99
-        && late_p99_us > LATE_SHARE_ERROR * record.response_time_us.p99;
-    let severity = if distorts {
-        Severity::Error
-    } else {
-        Severity::Warning
-    };
-    let action = match record.generator.stalls {
-        None => "Give it a core of its own (--cores), or reduce the rate.",
-        Some(_) => "It stalled during the load (generator-stalled).",
-    };
-    Finding::new(
-        FindingId::ScheduleMissed,
-        severity,
-        format!(
-            "The generator started 1% of the requests more than {:.1} ms after they were due and a \
-             connection was free. The response times include that delay. {action}",
-            late_p99_us / 1e3
-        ),
-    )
-}
-
-/// The arrival rate as text.
-fn offered(rate: &RateProfile) -> String {
-    match rate {
-        RateProfile::Constant(rate_per_s) => {
-            format!("{} requests per second", number::rate_figure(*rate_per_s))
+        None if figures.unstarted as f64 <= UNSTARTED_SHARE_WARNING * figures.due as f64 => {
+            return None;
         }
-        RateProfile::Staged(_) => format!(
-            "up to {} requests per second",
-            number::rate_figure(rate.highest())
-        ),
-    }
-}
-
-/// The number of connections and streams as text.
-fn capacity(record: &Record) -> String {
-    let many = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let connections = many(record.load.connections, "connection");
-    match record.load.streams {
-        0 | 1 => connections,
-        streams => format!("{connections} of {}", many(streams, "stream")),
-    }
+        _ => Severity::Warning,
+    };
+    Some(Finding::of(severity, &figures))
 }

@@ -11,7 +11,6 @@ mod tests;
 use prony_record::{Finding, Outcome, Record};
 
 pub(crate) use connections::streams_limited;
-pub use generator::stall_text;
 
 /// Connections of the measured part that ended although later requests could have used them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Findings about requests that failed or were sent again.
 
-use prony_record::{Finding, FindingId, Outcome, Record, Severity, number};
+use prony_record::finding::{Errors, RequestsRetried};
+use prony_record::{Finding, Outcome, Record, Severity};
 
 /// Shares of failed requests above which failures are reported as a warning or as an error.
 const FAILED_SHARE_WARNING: f64 = 0.001;
@@ -8,8 +9,6 @@ const FAILED_SHARE_ERROR: f64 = 0.05;
 /// Failures are reported as an error if more than this share of the slices has failures but no
 /// successes. A load backs off while connections are refused, so a dead server causes few failures.
 const DEAD_SHARE_ERROR: f64 = 0.1;
-/// Maximum number of failure reasons that the text names, the most frequent first.
-const REASONS_NAMED_MAX: usize = 5;
 /// Shares of retried requests above which retries are reported as a note or as a warning.
 const RETRIED_SHARE_NOTE: f64 = 0.001;
 const RETRIED_SHARE_WARNING: f64 = 0.05;
@@ -28,33 +27,22 @@ pub(super) fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Opt
     } else {
         Severity::Note
     };
-    let kinds: Vec<_> = record
+    let failures = record
         .outcomes
         .iter()
-        .filter(|(outcome, _)| outcome.is_failure())
-        .map(|(outcome, n)| format!("{} {}", number::count(*n), outcome.name()))
-        .collect();
-    let mut text = format!(
-        "{} of {} requests failed ({}): {}.",
-        number::count(totals.failed),
-        number::count(ended),
-        number::share(share),
-        kinds.join(", ")
-    );
-    let (named, others) = reasons.split_at(reasons.len().min(REASONS_NAMED_MAX));
-    for (outcome, reason, count) in named {
-        let count = number::count(*count);
-        text.push_str(&format!(" {}: {reason} ({count}×).", outcome.name()));
-    }
-    if !others.is_empty() {
-        let count: u64 = others.iter().map(|(.., count)| count).sum();
-        text.push_str(&format!(
-            " {} more failures had {} other reasons.",
-            number::count(count),
-            others.len()
-        ));
-    }
-    Some(Finding::new(FindingId::Errors, severity, text))
+        .filter(|(outcome, _)| outcome.is_failure());
+    let named = reasons
+        .iter()
+        .map(|(outcome, reason, count)| (format!("{}: {reason}", outcome.name()), *count));
+    let figures = Errors {
+        failed: totals.failed,
+        ended,
+        outcomes: failures
+            .map(|(outcome, n)| (outcome.name().to_owned(), *n))
+            .collect(),
+        reasons: named.collect(),
+    };
+    Some(Finding::of(severity, &figures))
 }
 
 /// Share of the slices in which requests failed and none succeeded.
@@ -76,22 +64,10 @@ pub(super) fn retried(record: &Record) -> Option<Finding> {
     } else {
         return None;
     };
-    let cause = match record.negotiated.http.as_deref() {
-        Some("2") => "the server closed their connection, or refused them (GOAWAY, REFUSED_STREAM)",
-        Some("3") => {
-            "the server closed their connection, or refused them (GOAWAY, early data, 425 Too Early)"
-        }
-        _ => "the server closed their connection although it had promised to keep it open",
+    let figures = RequestsRetried {
+        retried: totals.retried,
+        started: totals.started,
+        http: record.negotiated.http.clone(),
     };
-    Some(Finding::new(
-        FindingId::RequestsRetried,
-        severity,
-        format!(
-            "{} of {} requests ({}) were lost and sent again: {cause}. Their response times \
-             include both attempts. Check the server's keep-alive limits.",
-            number::count(totals.retried),
-            number::count(totals.started),
-            number::share(share)
-        ),
-    ))
+    Some(Finding::of(severity, &figures))
 }

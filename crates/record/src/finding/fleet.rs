@@ -1,7 +1,9 @@
-//! Registry rows of the findings about loads by several agents.
+//! Registry rows of the findings about loads by several agents, and their figures.
 
 use super::Severity::{Error, Note, Warning};
+use super::figures::figures;
 use super::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
+use crate::stalls::Stalls;
 
 const BASE: FindingInfo = FindingInfo {
     scope: FindingScope::FleetLoad,
@@ -45,6 +47,15 @@ pub(super) const AGENT_STALLED: FindingInfo = FindingInfo {
     folding: TrialFolding::Worst,
     ..BASE
 };
+
+figures! {
+    /// Stalls of an agent.
+    AgentStalled {
+        /// The stalls.
+        stalls: Stalls = longest_stalls,
+    }
+    |it, subject| super::load::stalled(&subject.generator(), &it.stalls)
+}
 
 pub(super) const AGENT_FAILED: FindingInfo = FindingInfo {
     seen: "An agent could not generate its share of the load.",

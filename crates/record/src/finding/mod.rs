@@ -1,11 +1,15 @@
 //! Findings: observations that qualify a result.
 //!
+//! A finding is an ID, a severity, a subject and figures. Its sentence is composed from them: each
+//! kind of finding has a type that implements [`Figures`], next to its row.
+//!
 //! [`FindingId`] is the registry. Its rows ([`FindingInfo`]) give a finding's possible severities,
 //! the verdicts that it withholds, its meaning and the recommended action; docs/findings.md is
 //! generated from them. Code that reacts to a finding matches on [`FindingId`] or reads its row,
 //! and never compares text.
 
 mod experiment;
+mod figures;
 mod fleet;
 mod info;
 mod load;
@@ -13,9 +17,13 @@ mod registry;
 mod trial;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+pub use figures::{Figures, FiguresInfo, Subject};
+pub use fleet::AgentStalled;
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
-pub use registry::{FindingId, FindingName};
+pub use load::*;
+pub use registry::{FindingId, FindingKind, FindingName};
 
 /// Severity of a finding. An error withholds the verdicts that it may have distorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -47,11 +55,81 @@ pub struct Finding {
     pub id: FindingName,
     /// Severity of the finding.
     pub severity: Severity,
+    /// Subject, if it isn't the load as a whole.
+    #[serde(default, skip_serializing_if = "Subject::is_load")]
+    pub subject: Subject,
     /// Text of one to three sentences for the user.
     pub text: String,
+    /// Observed figures, from which the text was composed. Findings of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub figures: Map<String, Value>,
 }
 
 impl Finding {
+    /// Creates a finding about the load. Its severity must be one that the registry lists.
+    pub fn of<F: FindingKind>(severity: Severity, figures: &F) -> Finding {
+        Finding::about(Subject::Load, severity, figures)
+    }
+
+    /// Creates a finding about a part of the load or a service.
+    pub fn about<F: FindingKind>(subject: Subject, severity: Severity, figures: &F) -> Finding {
+        let text = figures.sentence(&subject);
+        Finding {
+            subject,
+            figures: figures::map_of(figures),
+            ..Finding::new(F::ID, severity, text)
+        }
+    }
+
+    /// The figures, if the finding is of this kind and has them.
+    pub fn figures<F: FindingKind>(&self) -> Option<F> {
+        (self.id.known() == Some(F::ID)).then(|| figures::read(&self.figures))?
+    }
+
+    /// The same finding about another subject. Findings without figures keep their text.
+    pub fn with_subject(&self, subject: Subject) -> Finding {
+        let info = self.kind_figures();
+        let text = info.and_then(|info| (info.compose)(&subject, &self.figures));
+        Finding {
+            text: text.unwrap_or_else(|| self.text.clone()),
+            subject,
+            ..self.clone()
+        }
+    }
+
+    /// The figures in JSON after a change to each of their texts.
+    #[must_use]
+    pub fn with_texts(self, change: impl Fn(&str) -> String) -> Finding {
+        fn walk(value: &mut Value, change: &dyn Fn(&str) -> String) {
+            match value {
+                Value::String(text) => *text = change(text),
+                Value::Array(items) => items.iter_mut().for_each(|item| walk(item, change)),
+                Value::Object(map) => map.values_mut().for_each(|item| walk(item, change)),
+                _ => {}
+            }
+        }
+        let mut figures = Value::Object(self.figures);
+        walk(&mut figures, &change);
+        let figures = match figures {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        Finding { figures, ..self }
+    }
+
+    /// Combines findings of one kind by the rules of their figures, with the highest severity.
+    /// Returns `None` if one of them has no figures.
+    pub fn merged(findings: &[&Finding], subject: Subject) -> Option<Finding> {
+        let worst = findings.iter().max_by_key(|finding| finding.severity)?;
+        let info = worst.kind_figures()?;
+        let all: Vec<&Map<String, Value>> = findings.iter().map(|it| &it.figures).collect();
+        let merged = Finding {
+            figures: (info.merge)(&all)?,
+            ..Finding::clone(worst)
+        };
+        Some(merged.with_subject(subject))
+    }
+
     /// Creates a finding. Its severity must be one that the registry lists for `id`.
     pub fn new(id: FindingId, severity: Severity, text: impl Into<String>) -> Finding {
         debug_assert!(
@@ -61,8 +139,14 @@ impl Finding {
         Finding {
             id: id.into(),
             severity,
+            subject: Subject::Load,
             text: text.into(),
+            figures: Map::new(),
         }
+    }
+
+    fn kind_figures(&self) -> Option<FiguresInfo> {
+        self.id.known().and_then(FindingId::figures)
     }
 
     /// Returns the finding's registry row, or `None` if the ID is from another version of prony.

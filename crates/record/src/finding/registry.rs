@@ -5,12 +5,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::figures::{Figures, FiguresInfo};
 use super::{FindingInfo, experiment, fleet, load, trial};
 
 /// Defines [`FindingId`]. Each line contains a variant, its ID, any IDs that earlier versions used,
-/// and its row in the registry.
+/// its row in the registry, and the type of its figures.
 macro_rules! registry {
-    ($($variant:ident $id:literal $([$($old:literal),+])? => $row:expr,)+) => {
+    ($($variant:ident $id:literal $([$($old:literal),+])? => $row:path $(, $figures:ty)?;)+) => {
         /// Every finding that this version of prony can create. JSON contains its ID
         /// ([`FindingId::as_str`]), which never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +37,14 @@ macro_rules! registry {
                 }
             }
 
+            /// Returns the functions of the finding's figures, unless the component that creates it
+            /// composes its text.
+            pub fn figures(self) -> Option<FiguresInfo> {
+                match self {
+                    $(FindingId::$variant => [$(FiguresInfo::of::<$figures>())?].into_iter().next(),)+
+                }
+            }
+
             /// Returns the IDs that earlier versions used for this finding.
             pub const fn former_ids(self) -> &'static [&'static str] {
                 match self {
@@ -43,72 +52,82 @@ macro_rules! registry {
                 }
             }
         }
+
+        $($(impl FindingKind for $figures {
+            const ID: FindingId = FindingId::$variant;
+        })?)+
     };
 }
 
+/// The figures of a kind of finding.
+pub trait FindingKind: Figures {
+    /// The kind.
+    const ID: FindingId;
+}
+
 registry! {
-    GeneratorSaturated "generator-saturated" => load::GENERATOR_SATURATED,
-    GeneratorStalled "generator-stalled" => load::GENERATOR_STALLED,
-    GeneratorThrottled "generator-throttled" => load::GENERATOR_THROTTLED,
-    CpuQuota "cpu-quota" => load::CPU_QUOTA,
-    ResolveUnused "resolve-unused" => load::RESOLVE_UNUSED,
-    GeneratorStarved "generator-starved" => load::GENERATOR_STARVED,
-    ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED,
-    Errors "errors" => load::ERRORS,
-    SocketsFailed "sockets-failed" => load::SOCKETS_FAILED,
-    NothingListens "nothing-listens" => load::NOTHING_LISTENS,
-    TlsFailed "tls-failed" => load::TLS_FAILED,
-    SynRetransmitted "syn-retransmitted" => load::SYN_RETRANSMITTED,
-    PortExhaustion "port-exhaustion" => load::PORT_EXHAUSTION,
-    PortsScarce "ports-scarce" => load::PORTS_SCARCE,
-    ConnectionsLate "connections-late" => load::CONNECTIONS_LATE,
-    ConnectionsNotReused "connections-not-reused" => load::CONNECTIONS_NOT_REUSED,
-    DelayedAcks "delayed-acks" => load::DELAYED_ACKS,
-    RequestsRetried "requests-retried" => load::REQUESTS_RETRIED,
-    StreamsLimited "streams-limited" => load::STREAMS_LIMITED,
-    PacketsLost "packets-lost" => load::PACKETS_LOST,
-    UdpBufferSmall "udp-buffer-small" => load::UDP_BUFFER_SMALL,
-    FramesDropped "frames-dropped" => load::FRAMES_DROPPED,
-    UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES,
-    IoFallback "io-fallback" => load::IO_FALLBACK,
-    LoadAborted "load-aborted" => load::LOAD_ABORTED,
+    GeneratorSaturated "generator-saturated" => load::GENERATOR_SATURATED, load::GeneratorSaturated;
+    GeneratorStalled "generator-stalled" => load::GENERATOR_STALLED, load::GeneratorStalled;
+    GeneratorThrottled "generator-throttled" => load::GENERATOR_THROTTLED, load::GeneratorThrottled;
+    CpuQuota "cpu-quota" => load::CPU_QUOTA;
+    ResolveUnused "resolve-unused" => load::RESOLVE_UNUSED;
+    GeneratorStarved "generator-starved" => load::GENERATOR_STARVED, load::GeneratorStarved;
+    ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED, load::ScheduleMissed;
+    Errors "errors" => load::ERRORS, load::Errors;
+    SocketsFailed "sockets-failed" => load::SOCKETS_FAILED;
+    NothingListens "nothing-listens" => load::NOTHING_LISTENS;
+    TlsFailed "tls-failed" => load::TLS_FAILED;
+    SynRetransmitted "syn-retransmitted" => load::SYN_RETRANSMITTED;
+    PortExhaustion "port-exhaustion" => load::PORT_EXHAUSTION, load::PortExhaustion;
+    PortsScarce "ports-scarce" => load::PORTS_SCARCE;
+    ConnectionsLate "connections-late" => load::CONNECTIONS_LATE;
+    ConnectionsNotReused "connections-not-reused" => load::CONNECTIONS_NOT_REUSED, load::ConnectionsNotReused;
+    DelayedAcks "delayed-acks" => load::DELAYED_ACKS;
+    RequestsRetried "requests-retried" => load::REQUESTS_RETRIED, load::RequestsRetried;
+    StreamsLimited "streams-limited" => load::STREAMS_LIMITED, load::StreamsLimited;
+    PacketsLost "packets-lost" => load::PACKETS_LOST, load::PacketsLost;
+    UdpBufferSmall "udp-buffer-small" => load::UDP_BUFFER_SMALL, load::UdpBufferSmall;
+    FramesDropped "frames-dropped" => load::FRAMES_DROPPED, load::FramesDropped;
+    UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES, load::UnaskedBytes;
+    IoFallback "io-fallback" => load::IO_FALLBACK;
+    LoadAborted "load-aborted" => load::LOAD_ABORTED;
 
-    AgentLost "agent-lost" => fleet::AGENT_LOST,
-    Partial "partial" => fleet::PARTIAL,
-    AgentStalled "agent-stalled" => fleet::AGENT_STALLED,
-    AgentFailed "agent-failed" => fleet::AGENT_FAILED,
-    AccountingMismatch "accounting-mismatch" ["books-differ"] => fleet::ACCOUNTING_MISMATCH,
-    SpoolFailed "spool-failed" => fleet::SPOOL_FAILED,
-    TargetUnreachable "target-unreachable" => fleet::TARGET_UNREACHABLE,
-    LateStart "late-start" => fleet::LATE_START,
-    ClockDoubtful "clock-doubtful" => fleet::CLOCK_DOUBTFUL,
-    ClockUnchecked "clock-unchecked" => fleet::CLOCK_UNCHECKED,
+    AgentLost "agent-lost" => fleet::AGENT_LOST;
+    Partial "partial" => fleet::PARTIAL;
+    AgentStalled "agent-stalled" => fleet::AGENT_STALLED, fleet::AgentStalled;
+    AgentFailed "agent-failed" => fleet::AGENT_FAILED;
+    AccountingMismatch "accounting-mismatch" ["books-differ"] => fleet::ACCOUNTING_MISMATCH;
+    SpoolFailed "spool-failed" => fleet::SPOOL_FAILED;
+    TargetUnreachable "target-unreachable" => fleet::TARGET_UNREACHABLE;
+    LateStart "late-start" => fleet::LATE_START;
+    ClockDoubtful "clock-doubtful" => fleet::CLOCK_DOUBTFUL;
+    ClockUnchecked "clock-unchecked" => fleet::CLOCK_UNCHECKED;
 
-    ServiceEnded "service-ended" => trial::SERVICE_ENDED,
-    ServiceKilled "service-killed" => trial::SERVICE_KILLED,
-    ServiceLimit "service-limit" => trial::SERVICE_LIMIT,
-    ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED,
-    ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT,
-    ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED,
-    CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN,
-    TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST,
-    CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED,
-    NotIdle "not-idle" => trial::NOT_IDLE,
+    ServiceEnded "service-ended" => trial::SERVICE_ENDED;
+    ServiceKilled "service-killed" => trial::SERVICE_KILLED;
+    ServiceLimit "service-limit" => trial::SERVICE_LIMIT;
+    ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED;
+    ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT;
+    ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED;
+    CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN;
+    TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST;
+    CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED;
+    NotIdle "not-idle" => trial::NOT_IDLE;
 
-    UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS,
-    BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER,
-    BodiesDecoded "bodies-decoded" => experiment::BODIES_DECODED,
-    BodiesMayDiffer "bodies-may-differ" => experiment::BODIES_MAY_DIFFER,
-    EffectsWithheld "effects-withheld" => experiment::EFFECTS_WITHHELD,
-    NegotiationDiffers "negotiation-differs" => experiment::NEGOTIATION_DIFFERS,
-    ServerIdle "server-idle" => experiment::SERVER_IDLE,
-    NotStationary "not-stationary" => experiment::NOT_STATIONARY,
-    NoisyMachine "noisy-machine" => experiment::NOISY_MACHINE,
-    OrderEffect "order-effect" => experiment::ORDER_EFFECT,
-    FewBlocks "few-blocks" => experiment::FEW_BLOCKS,
-    MachineChanged "machine-changed" => experiment::MACHINE_CHANGED,
-    AgentsChanged "agents-changed" => experiment::AGENTS_CHANGED,
-    PlanChanged "plan-changed" => experiment::PLAN_CHANGED,
+    UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS;
+    BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER;
+    BodiesDecoded "bodies-decoded" => experiment::BODIES_DECODED;
+    BodiesMayDiffer "bodies-may-differ" => experiment::BODIES_MAY_DIFFER;
+    EffectsWithheld "effects-withheld" => experiment::EFFECTS_WITHHELD;
+    NegotiationDiffers "negotiation-differs" => experiment::NEGOTIATION_DIFFERS;
+    ServerIdle "server-idle" => experiment::SERVER_IDLE;
+    NotStationary "not-stationary" => experiment::NOT_STATIONARY;
+    NoisyMachine "noisy-machine" => experiment::NOISY_MACHINE;
+    OrderEffect "order-effect" => experiment::ORDER_EFFECT;
+    FewBlocks "few-blocks" => experiment::FEW_BLOCKS;
+    MachineChanged "machine-changed" => experiment::MACHINE_CHANGED;
+    AgentsChanged "agents-changed" => experiment::AGENTS_CHANGED;
+    PlanChanged "plan-changed" => experiment::PLAN_CHANGED;
 }
 
 impl FindingId {

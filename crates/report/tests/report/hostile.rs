@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_record::{EntryResult, EntryResults, Finding, RateStage, Record, Severity};
+use prony_record::{EntryResult, EntryResults, Finding, FindingId, RateStage, Record, Severity};
 use prony_report::text::TextOptions;
 use prony_report::{
     Document, Experiment, PERCENTILES, csv, folder, html, markdown, svg, text, timeline,
@@ -75,7 +75,7 @@ fn evil_finding(severity: Severity) -> Finding {
     Finding {
         id: EVIL.to_owned().into(),
         severity,
-        text: EVIL.to_owned(),
+        ..Finding::new(FindingId::IoFallback, Severity::Note, EVIL)
     }
 }
 

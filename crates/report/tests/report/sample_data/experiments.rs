@@ -78,13 +78,14 @@ fn sockets() -> SampleExperiment {
         },
         // Earlier versions stored this finding with severity `note`.
         findings: vec![Finding {
-            id: FindingId::OrderEffect.into(),
             severity: Severity::Note,
-            text:
+            ..Finding::new(
+                FindingId::OrderEffect,
+                Severity::Warning,
                 "Trials that ran first in their block were 0.4% faster than those that ran last. \
                  The order is random, so this widens the intervals and favors no variant. Nothing \
-                 to do."
-                    .to_owned(),
+                 to do.",
+            )
         }],
         withheld: None,
         rounds: 0,

@@ -1,0 +1,202 @@
+//! Figures of findings: what was observed, how it is written, and how the figures of several agents
+//! are combined.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::stalls::Stalls;
+use crate::throttling::Throttling;
+
+/// Subject of a finding.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// The load, the trial or the experiment as a whole.
+    #[default]
+    Load,
+    /// An agent of a fleet.
+    Agent(String),
+    /// A service of an experiment.
+    Service(String),
+}
+
+impl Subject {
+    /// Returns true for the load as a whole.
+    pub fn is_load(&self) -> bool {
+        *self == Subject::Load
+    }
+
+    /// The load generator that the finding is about, as the subject of a sentence.
+    pub(super) fn generator(&self) -> String {
+        match self {
+            Subject::Agent(name) => format!("Agent {name}"),
+            _ => "The generator".to_owned(),
+        }
+    }
+}
+
+/// The figures of one kind of finding.
+pub trait Figures: Serialize + DeserializeOwned {
+    /// One to three sentences: what was seen, what it means, and what to do.
+    fn sentence(&self, subject: &Subject) -> String;
+
+    /// Adds the figures of another agent.
+    fn merge(&mut self, other: &Self);
+}
+
+/// The functions of a kind's figures, for findings whose kind is known only from their ID.
+#[derive(Debug, Clone, Copy)]
+pub struct FiguresInfo {
+    /// Composes the sentence; `None` if figures are missing.
+    pub compose: fn(&Subject, &Map<String, Value>) -> Option<String>,
+    /// Combines the figures of several findings; `None` if one of them lacks figures.
+    pub merge: fn(&[&Map<String, Value>]) -> Option<Map<String, Value>>,
+}
+
+impl FiguresInfo {
+    pub(super) const fn of<F: Figures>() -> FiguresInfo {
+        FiguresInfo {
+            compose: |subject, map| read::<F>(map).map(|figures| figures.sentence(subject)),
+            merge: |maps| {
+                let mut all = maps.iter().map(|map| read::<F>(map));
+                let mut sum = all.next()??;
+                for other in all {
+                    sum.merge(&other?);
+                }
+                Some(map_of(&sum))
+            },
+        }
+    }
+}
+
+pub(super) fn read<F: Figures>(map: &Map<String, Value>) -> Option<F> {
+    serde_json::from_value(Value::Object(map.clone())).ok()
+}
+
+pub(super) fn map_of<F: Figures>(figures: &F) -> Map<String, Value> {
+    match serde_json::to_value(figures) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Declares the figures of a kind, each with the rule that combines those of several agents.
+macro_rules! figures {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty = $rule:ident,)* }
+     |$this:ident, $subject:ident| $sentence:expr) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl $crate::finding::Figures for $name {
+            fn sentence(&self, $subject: &$crate::finding::Subject) -> String {
+                let $this = self;
+                $sentence
+            }
+
+            fn merge(&mut self, other: &Self) {
+                $($crate::finding::figures::$rule(&mut self.$field, &other.$field);)*
+            }
+        }
+    };
+}
+
+pub(super) use figures;
+
+/// Rule: the sum.
+pub(super) fn sum<T: AddAssign + Copy>(own: &mut T, other: &T) {
+    *own += *other;
+}
+
+/// Rule: the sum of each entry.
+pub(super) fn sums<T: AddAssign + Copy>(
+    own: &mut BTreeMap<String, T>,
+    other: &BTreeMap<String, T>,
+) {
+    for (key, more) in other {
+        own.entry(key.clone())
+            .and_modify(|it| *it += *more)
+            .or_insert(*more);
+    }
+}
+
+/// Rule: the larger value; any value is larger than none.
+pub(super) fn most<T: PartialOrd + Clone>(own: &mut T, other: &T) {
+    if *other > *own {
+        *own = other.clone();
+    }
+}
+
+/// Rule: the smaller value.
+pub(super) fn least<T: PartialOrd + Clone>(own: &mut T, other: &T) {
+    if *other < *own {
+        *own = other.clone();
+    }
+}
+
+/// Rule: the value of the first agent, because all have the same.
+pub(super) fn same<T>(_: &mut T, _: &T) {}
+
+/// Rule: the stalls of the agent whose stalls took longest in total.
+pub(super) fn longest_stalls(own: &mut Stalls, other: &Stalls) {
+    *own = own.longer(*other);
+}
+
+/// Rule: the quota that stopped its group most often.
+pub(super) fn worst_quota(own: &mut Throttling, other: &Throttling) {
+    *own = own.worse(*other);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Errors, Finding, Severity, StreamsLimited};
+    use super::*;
+
+    fn errors(failed: u64, reason: &str) -> Finding {
+        let figures = Errors {
+            failed,
+            ended: 10,
+            outcomes: BTreeMap::from([("timeout".to_owned(), failed)]),
+            reasons: BTreeMap::from([(reason.to_owned(), failed)]),
+        };
+        Finding::of(Severity::Warning, &figures)
+    }
+
+    #[test]
+    fn figures_are_stored_and_read_back() {
+        let finding = errors(3, "timeout: x");
+        let json = serde_json::to_string(&finding).unwrap();
+        let again: Finding = serde_json::from_str(&json).unwrap();
+        assert_eq!(again, finding);
+        assert_eq!(again.figures::<Errors>().unwrap().failed, 3);
+        assert_eq!(again.figures::<StreamsLimited>(), None);
+        let old = r#"{"id": "errors", "severity": "error", "text": "All failed."}"#;
+        let old: Finding = serde_json::from_str(old).unwrap();
+        assert_eq!(
+            old.with_subject(Subject::Agent("a".to_owned())).text,
+            "All failed."
+        );
+        assert_eq!(Finding::merged(&[&old, &again], Subject::Load), None);
+    }
+
+    #[test]
+    fn each_figure_is_merged_by_its_rule() {
+        let (one, two) = (errors(1, "timeout: x"), errors(4, "timeout: y"));
+        let worst = Finding {
+            severity: Severity::Error,
+            ..two
+        };
+        let merged = Finding::merged(&[&one, &worst], Subject::Load).unwrap();
+        assert_eq!(merged.severity, Severity::Error);
+        assert_eq!(
+            merged.text,
+            "5 of 20 requests failed (25%): 5 timeout. timeout: y (4×). timeout: x (1×)."
+        );
+    }
+}

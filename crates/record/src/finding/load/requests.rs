@@ -1,0 +1,117 @@
+//! Findings about requests that failed or were sent again.
+
+use std::collections::BTreeMap;
+
+use crate::finding::Severity::{Error, Note, Warning};
+use crate::finding::figures::figures;
+use crate::finding::{FindingInfo, WithheldVerdicts};
+use crate::number;
+
+const BASE: FindingInfo = FindingInfo::BASE;
+
+/// Maximum number of failure reasons that the text names, the most frequent first.
+const REASONS_NAMED_MAX: usize = 5;
+
+pub(in crate::finding) const ERRORS: FindingInfo = FindingInfo {
+    seen: "Requests failed.",
+    severities: &[
+        (Note, "any request failed"),
+        (Warning, "more than 0.1% failed"),
+        (
+            Error,
+            "more than 5% failed, or more than 10% of the half-second slices had failed requests \
+             but no successful ones",
+        ),
+    ],
+    withholds: WithheldVerdicts::AllButFailures,
+    meaning: "Rate and times describe the successful requests only. A server that fails quickly can \
+              look fast. The verdict on the share of failed requests is still given.",
+    action: "Read the outcomes and the most frequent reasons, and check the server's log.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
+figures! {
+    /// Failed requests.
+    Errors {
+        /// Number of failed requests.
+        failed: u64 = sum,
+        /// Number of requests that ended.
+        ended: u64 = sum,
+        /// Number of failed requests by the name of their outcome.
+        outcomes: BTreeMap<String, u64> = sums,
+        /// Number of failures by outcome and reason, such as `connect_refused: Connection refused`.
+        reasons: BTreeMap<String, u64> = sums,
+    }
+    |it, _subject| {
+        let kinds = it.outcomes.iter();
+        let kinds = kinds.map(|(outcome, count)| format!("{} {outcome}", number::count(*count)));
+        let mut text = format!(
+            "{} of {} requests failed ({}): {}.",
+            number::count(it.failed),
+            number::count(it.ended),
+            number::share(it.failed as f64 / it.ended.max(1) as f64),
+            kinds.collect::<Vec<_>>().join(", ")
+        );
+        let mut reasons: Vec<(&String, &u64)> = it.reasons.iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let (named, others) = reasons.split_at(reasons.len().min(REASONS_NAMED_MAX));
+        for (reason, count) in named {
+            text.push_str(&format!(" {reason} ({}×).", number::count(**count)));
+        }
+        if !others.is_empty() {
+            let count: u64 = others.iter().map(|(_, count)| **count).sum();
+            text.push_str(&format!(
+                " {} more failures had {} other reasons.",
+                number::count(count),
+                others.len()
+            ));
+        }
+        text
+    }
+}
+
+pub(in crate::finding) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
+    seen: "Requests on reused connections were lost and sent again.",
+    severities: &[
+        (Note, "more than 0.1% of the requests"),
+        (Warning, "more than 5% of the requests"),
+    ],
+    meaning: "The server closed a connection that it had announced as persistent, or refused a \
+        stream. The response times include both attempts.",
+    action: "Check the server's keep-alive timeout and its limit on requests per connection.",
+    explains_difference: true,
+    ..BASE
+};
+
+figures! {
+    /// Requests that were sent again.
+    RequestsRetried {
+        /// Number of retried requests.
+        retried: u64 = sum,
+        /// Number of requests.
+        started: u64 = sum,
+        /// HTTP version, such as `2`, if it was negotiated.
+        http: Option<String> = same,
+    }
+    |it, _subject| {
+        let cause = match it.http.as_deref() {
+            Some("2") => {
+                "the server closed their connection, or refused them (GOAWAY, REFUSED_STREAM)"
+            }
+            Some("3") => {
+                "the server closed their connection, or refused them (GOAWAY, early data, 425 Too \
+                 Early)"
+            }
+            _ => "the server closed their connection although it had promised to keep it open",
+        };
+        format!(
+            "{} of {} requests ({}) were lost and sent again: {cause}. Their response times \
+             include both attempts. Check the server's keep-alive limits.",
+            number::count(it.retried),
+            number::count(it.started),
+            number::share(it.retried as f64 / it.started.max(1) as f64)
+        )
+    }
+}

@@ -46,23 +46,35 @@ impl Change {
     pub fn of(metric: Metric, effect: &Effect) -> Option<Change> {
         let estimate = effect.ratio.or(effect.difference)?;
         let ends = effect.low.zip(effect.high);
-        let highest = ends.map_or(estimate, |(_, high)| high.max(estimate));
-        let form = match (metric.scale(), metric.unit()) {
-            (Scale::Ratio, _) if highest > FACTOR_FORM_ABOVE => ChangeForm::Factor,
-            (Scale::Ratio, _) => ChangeForm::Percent,
-            (Scale::Difference, Unit::Share) => ChangeForm::Points,
-            (Scale::Difference, _) => ChangeForm::Count,
+        Some(match (metric.scale(), metric.unit()) {
+            (Scale::Ratio, _) => Change::of_ratio(estimate, ends),
+            (Scale::Difference, Unit::Share) => Change::scaled(estimate, ends, ChangeForm::Points),
+            (Scale::Difference, _) => Change::scaled(estimate, ends, ChangeForm::Count),
+        })
+    }
+
+    /// Rounds a ratio for display, with the ends of its interval if it has one.
+    pub fn of_ratio(ratio: f64, ends: Option<(f64, f64)>) -> Change {
+        let highest = ends.map_or(ratio, |(_, high)| high.max(ratio));
+        let form = if highest > FACTOR_FORM_ABOVE {
+            ChangeForm::Factor
+        } else {
+            ChangeForm::Percent
         };
+        Change::scaled(ratio, ends, form)
+    }
+
+    fn scaled(estimate: f64, ends: Option<(f64, f64)>, form: ChangeForm) -> Change {
         let scaled = |value: f64| match form {
             ChangeForm::Percent => 100.0 * (value - 1.0),
             ChangeForm::Points => 100.0 * value,
             ChangeForm::Factor | ChangeForm::Count => value,
         };
-        let (mid, ends) = (
-            scaled(estimate),
-            ends.map(|(low, high)| (scaled(low), scaled(high))),
-        );
-        Some(Change { mid, ends, form })
+        Change {
+            mid: scaled(estimate),
+            ends: ends.map(|(low, high)| (scaled(low), scaled(high))),
+            form,
+        }
     }
 
     /// Returns the value that means "no change": 1 for a factor, otherwise 0.
@@ -208,16 +220,6 @@ fn digits_after_point(value: f64, digits: i32) -> usize {
 mod tests {
     use super::*;
 
-    fn ratio(ratio: f64, ends: Option<(f64, f64)>) -> Change {
-        let effect = Effect {
-            ratio: Some(ratio),
-            difference: None,
-            low: ends.map(|ends| ends.0),
-            high: ends.map(|ends| ends.1),
-        };
-        Change::of(Metric::RatePerS, &effect).unwrap()
-    }
-
     fn difference(metric: Metric, by: f64, ends: Option<(f64, f64)>) -> Change {
         let effect = Effect {
             ratio: None,
@@ -231,20 +233,48 @@ mod tests {
     #[test]
     fn signs_and_digits_follow_one_rule() {
         for (change, signed, range) in [
-            (ratio(0.969, Some((0.96, 0.978))), "−3.1%", "2.2% to 4.0%"),
-            (ratio(0.86, Some((0.71, 1.04))), "−14.0%", "−29.0% to +4.0%"),
             (
-                ratio(1.001, Some((1.0004, 1.0016))),
+                Change::of_ratio(0.969, Some((0.96, 0.978))),
+                "−3.1%",
+                "2.2% to 4.0%",
+            ),
+            (
+                Change::of_ratio(0.86, Some((0.71, 1.04))),
+                "−14.0%",
+                "−29.0% to +4.0%",
+            ),
+            (
+                Change::of_ratio(1.001, Some((1.0004, 1.0016))),
                 "+0.1%",
                 "0.04% to 0.2%",
             ),
-            (ratio(1.2, Some((1.003, 1.4))), "+20.0%", "0.3% to 40.0%"),
-            (ratio(1.0, Some((0.9, 1.1))), "0.0%", "−10.0% to +10.0%"),
-            (ratio(3.77, Some((3.6, 4.0))), "3.8 ×", "3.6 to 4.0 ×"),
-            (ratio(1.8, Some((0.9, 3.6))), "1.8 ×", "0.9 to 3.6 ×"),
-            (ratio(0.05, Some((0.04, 0.06))), "−95.0%", "94.0% to 96.0%"),
             (
-                ratio(12_646.1, Some((9_000.0, 15_000.0))),
+                Change::of_ratio(1.2, Some((1.003, 1.4))),
+                "+20.0%",
+                "0.3% to 40.0%",
+            ),
+            (
+                Change::of_ratio(1.0, Some((0.9, 1.1))),
+                "0.0%",
+                "−10.0% to +10.0%",
+            ),
+            (
+                Change::of_ratio(3.77, Some((3.6, 4.0))),
+                "3.8 ×",
+                "3.6 to 4.0 ×",
+            ),
+            (
+                Change::of_ratio(1.8, Some((0.9, 3.6))),
+                "1.8 ×",
+                "0.9 to 3.6 ×",
+            ),
+            (
+                Change::of_ratio(0.05, Some((0.04, 0.06))),
+                "−95.0%",
+                "94.0% to 96.0%",
+            ),
+            (
+                Change::of_ratio(12_646.1, Some((9_000.0, 15_000.0))),
                 "12,646 ×",
                 "9,000 to 15,000 ×",
             ),
@@ -278,17 +308,17 @@ mod tests {
                 (signed, range)
             );
         }
-        assert_eq!(ratio(1877.8, None).amount(), "1,878 ×");
-        assert!(ratio(1.0, Some((1.0, 1.0))).is_none_at_all());
+        assert_eq!(Change::of_ratio(1877.8, None).amount(), "1,878 ×");
+        assert!(Change::of_ratio(1.0, Some((1.0, 1.0))).is_none_at_all());
     }
 
     #[test]
     fn a_figure_has_the_same_decimals_whatever_its_interval() {
         for estimate in [1.3514, 1.42, 0.98, 0.5] {
-            let alone = ratio(estimate, None).signed();
+            let alone = Change::of_ratio(estimate, None).signed();
             for half in [1e-4, 1e-3, 0.02, 0.3] {
                 let ends = Some((estimate - half, estimate + half));
-                assert_eq!(ratio(estimate, ends).signed(), alone, "{half}");
+                assert_eq!(Change::of_ratio(estimate, ends).signed(), alone, "{half}");
             }
         }
     }
@@ -297,7 +327,7 @@ mod tests {
     fn an_interval_that_excludes_zero_is_never_printed_as_if_it_included_it() {
         for low in [1.4e-2, 3e-3, 1.2e-3, 4e-4, 1e-5] {
             for width in [0.0, 1e-3, 0.1, 0.5, 3.0, 300.0] {
-                let change = ratio(
+                let change = Change::of_ratio(
                     1.0 + low + width / 2.0,
                     Some((1.0 + low, 1.0 + low + width)),
                 );

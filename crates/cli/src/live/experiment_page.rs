@@ -1,7 +1,7 @@
 //! The page that the live view of `prony compare` draws.
 
 use prony_report::number;
-use prony_stats::{Change, Effect, Metric, Verdict};
+use prony_stats::{Change, Verdict};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -343,13 +343,7 @@ fn effect(compared: &ComparisonRow) -> (String, String) {
 
 /// Formats a ratio at the end of the scale, such as `−5.0%` or `3.8 ×`.
 fn end_text(ratio: f64) -> String {
-    let effect = Effect {
-        ratio: Some(ratio),
-        difference: None,
-        low: None,
-        high: None,
-    };
-    Change::of(Metric::RatePerS, &effect).map_or(String::new(), |change| change.signed())
+    Change::of_ratio(ratio, None).signed()
 }
 
 fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static str, Style) {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use prony_record::{FindingId, Severity};
-use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
+use prony_stats::{Change, Comparison, Design, Evaluation, Levels, Metric, Verdict};
 
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::trial_result::TrialResult;
@@ -195,9 +195,10 @@ pub(crate) fn finding(
     let (severity, meaning) = if let Some(change) = explains {
         let meaning = format!(
             "Their usage differs between variants: if the rate is proportional to the CPU \
-             time that is left, this alone would change the rate by {:+.1}%, and without this difference there would be no verdict. Use a quieter machine, or pin \
-             the services and the load to cores that nothing else uses.",
-            change * 100.0
+             time that is left, this alone would change the rate by {}, and without this \
+             difference there would be no verdict. Use a quieter machine, or pin the services and \
+             the load to cores that nothing else uses.",
+            Change::of_ratio(1.0 + change, None).signed()
         );
         (Severity::Error, meaning)
     } else if has(|effect| *effect == NoiseEffect::TooFewBlocks) {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use prony_record::{FindingId, Severity};
-use prony_stats::{Metric, RoundMetric, critical};
+use prony_stats::{Change, Metric, RoundMetric, critical};
 
 use super::experiment_finding::ExperimentFinding;
 use super::rounds;
@@ -52,10 +52,10 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     }
     let slope = slope(&[complete(blocks.into_values(), variants)], variants)?;
     Some(format!(
-        "Each later position in a block changes the rate by {:+.1}%; a trial probably affects the next \
+        "Each later position in a block changes the rate by {}; a trial probably affects the next \
          one (through heat, ports or caches). The random order spreads this effect over all variants. \
          Use a pause between trials or a longer warm-up to remove it.",
-        percent(slope)
+        Change::of_ratio(slope.exp(), None).signed()
     ))
 }
 
@@ -85,15 +85,11 @@ fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
         RoundMetric::MeanResponseUs => "mean response time",
     };
     Some(format!(
-        "Each later position in a round changes the {noun} by {:+.1}%: a slice affects the next \
+        "Each later position in a round changes the {noun} by {}: a slice affects the next \
          one (through caches, unfinished work or heat). The random order spreads this effect over \
          all variants. Use longer slices (--interleave 1s) to reduce it.",
-        percent(slope)
+        Change::of_ratio(slope.exp(), None).signed()
     ))
-}
-
-fn percent(slope: f64) -> f64 {
-    (slope.exp() - 1.0) * 100.0
 }
 
 /// Returns the rows that contain a value for each variant.

@@ -82,7 +82,7 @@ fn text(results: &[TrialResult]) -> Option<String> {
 fn an_effect_of_position_is_distinguished_from_variants_and_blocks() {
     let found = text(&trials(8, 0.1)).unwrap();
     assert!(
-        found.contains("in a block changes the rate by -10"),
+        found.contains("in a block changes the rate by −10"),
         "{found}"
     );
     assert_eq!(text(&trials(8, 0.0)), None);
@@ -92,7 +92,7 @@ fn an_effect_of_position_is_distinguished_from_variants_and_blocks() {
 fn slices_are_judged_by_their_position_in_the_round() {
     let found = text(&interleaved(40, 0.02)).unwrap();
     assert!(
-        found.contains("in a round changes the rate by -2.0%"),
+        found.contains("in a round changes the rate by −2.0%"),
         "{found}"
     );
     assert_eq!(text(&interleaved(40, 0.0)), None);

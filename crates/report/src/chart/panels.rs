@@ -4,7 +4,6 @@
 use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
 use super::palette::Color;
 use super::{Chart, DrawingSize, chart};
-use crate::number;
 
 /// One variant's trials.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,20 +108,16 @@ fn draw_panel(
     }
 }
 
-/// Formats a number for an axis: `800`, `12k`, `1.5M`.
+/// Formats a number for an axis: `800`, `5k`, `1.5M`.
 pub(crate) fn short(value: f64) -> String {
     let (scaled, unit) = if value >= 1e6 {
         (value / 1e6, "M")
-    } else if value >= 1e4 {
+    } else if value >= 1e3 {
         (value / 1e3, "k")
     } else {
         (value, "")
     };
-    let rounded = (scaled * 100.0).round() / 100.0;
-    if unit.is_empty() && rounded.fract() == 0.0 {
-        return number::count(rounded as u64);
-    }
-    format!("{rounded}{unit}")
+    format!("{}{unit}", decimal(scaled))
 }
 
 #[cfg(test)]
@@ -136,7 +131,7 @@ mod tests {
             (0.0, "0"),
             (0.25, "0.25"),
             (800.0, "800"),
-            (5000.0, "5,000"),
+            (5000.0, "5k"),
             (12_500.0, "12.5k"),
             (2e6, "2M"),
         ] {

@@ -3,10 +3,8 @@
 use prony_record::{measure::Amount, number};
 
 use crate::change::Change;
-use crate::comparison::Effect;
 use crate::estimate::Interval;
 use crate::gate_result::GateScale;
-use crate::metric::Metric;
 use crate::quantity::Quantity;
 
 /// Numbers on which a ruling is based.
@@ -137,15 +135,15 @@ pub(crate) fn relative(
     basis: &GateBasis,
 ) -> String {
     let numbers = &basis.numbers;
-    if numbers.scale == GateScale::Ratio
-        && let Some(change) = change(numbers.value, numbers.interval.map(|it| (it.low, it.high)))
-    {
+    if numbers.scale == GateScale::Ratio {
+        let ends = numbers.interval.map(|it| (it.low, it.high));
+        let change = Change::of_ratio(numbers.value, ends);
         let unit = counted_units(basis.trials, basis.unit);
         let basis = match change.signed_range() {
             Some(range) => format!("95% interval {range}, {unit}"),
             None => format!("{unit}, no interval"),
         };
-        let limit = self::change(numbers.limit, None).map_or(String::new(), |it| it.signed());
+        let limit = Change::of_ratio(numbers.limit, None).signed();
         return format!(
             "{subject} is {} against {against} ({basis}); the limit is {}",
             change.signed(),
@@ -166,18 +164,6 @@ pub(crate) fn relative(
         "{subject} is {figure} against {times}{against} ({}); the limit is {limit}",
         basis.text(signed)
     )
-}
-
-/// Formats a ratio in the same way as all other output.
-fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
-    let effect = Effect {
-        ratio: Some(ratio),
-        difference: None,
-        low: ends.map(|ends| ends.0),
-        high: ends.map(|ends| ends.1),
-    };
-    // Any metric that is compared by ratio would yield the same text.
-    Change::of(Metric::RatePerS, &effect)
 }
 
 fn counted_units(number: usize, noun: &str) -> String {

@@ -30,7 +30,10 @@ const FIRST_PORT: u16 = 40_001;
 /// author.
 pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> String {
     let forecast = forecast(plan, settings, block_time);
-    let blocks = blocks_of(&forecast);
+    let blocks = match forecast.blocks {
+        (1, 1) => "in 1 block".to_owned(),
+        _ => format!("in each of {}", blocks_of(&forecast)),
+    };
     let time = match block_time {
         BlockTime::Planned(_) => about(&forecast),
         BlockTime::Searched { .. } => about(&forecast),
@@ -58,7 +61,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
             false => format!("{}: {}", plan.name, plan.question),
         },
         format!(
-            "{}, each once in each of {blocks}; a trial {}; {time}",
+            "{}, each once {blocks}; a trial {}; {time}",
             number::plural(forecast.variants as u64, "variant", "variants"),
             length(plan)
         ),

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use prony_record::{Finding, FindingId, Nanos, Outcome, Severity};
+use prony_record::{Finding, FindingId, Nanos, Outcome, Severity, number};
 
 use crate::connection::Reason;
 use crate::progress::Control;
@@ -118,10 +118,10 @@ impl Refusals {
     pub(crate) fn finding(&self, spec: &LoadSpec) -> Option<Finding> {
         let since = self.since.filter(|_| !self.ruled_out)?;
         let names = target_names(spec);
-        let span_s = self.last.since(since).as_secs_f64();
+        let span = number::span(self.last.since(since).as_secs_f64());
         let all = |count, noun: &str, one: &str, many: &str| match count {
             1 => format!("the only {noun} {one}"),
-            count => format!("all {count} {noun}s in {span_s:.1} s {many}"),
+            count => format!("all {count} {noun}s in {span} {many}"),
         };
         let error = &self.error;
         let (id, text) = if self.handshakes == 0 {

@@ -36,12 +36,12 @@ impl Plan {
         machine: MachineProfile,
     ) -> Result<Self, PlanErrors> {
         let mut diagnostics = Diagnostics::default();
-        let plan = syntax::parse(text, origin, &mut diagnostics).and_then(|table| {
-            let mut plan = document::read_plan(text, &table, origin, machine, &mut diagnostics)?;
+        let plan = syntax::parse(text, origin, &mut diagnostics).map(|table| {
+            let mut plan = document::read_plan(text, &table, origin, machine, &mut diagnostics);
             variants::check_variants(&mut plan, table.get("metrics"), &mut diagnostics);
             let own = variants::read_notes(&plan, table.get("notes"), &mut diagnostics);
             plan.notes.splice(0..0, own);
-            Some(plan)
+            plan
         });
         diagnostics.into_result()?;
         plan.ok_or_else(|| PlanError::unexplained(origin, "the plan can't be read").into())

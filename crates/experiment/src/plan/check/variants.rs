@@ -8,7 +8,10 @@ use prony_stats::Metric;
 use super::placeholders::placeholder_endpoints;
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::plan::model::{Plan, frozen_files, trials};
-use crate::plan::render::{self, LoadModel, Rendered, Resolved, VariantLayout, machine_context};
+use crate::plan::reference::PlanTable;
+use crate::plan::render::{
+    self, LoadModel, Rendered, Resolved, VariantLayout, load, machine_context,
+};
 use crate::plan::syntax::{PlanReader, TomlNode};
 
 impl Plan {
@@ -64,6 +67,7 @@ pub(super) fn check_variants(
     metrics: Option<&TomlNode>,
     diagnostics: &mut Diagnostics,
 ) {
+    report_unknown_keys(plan, diagnostics);
     let all = render_all(plan, diagnostics, |_, _, _| {});
     let references = all
         .iter()
@@ -82,6 +86,22 @@ pub(super) fn check_variants(
     let metrics_line = metrics.map_or(plan.load.line, |node| node.line);
     plan.goals = goals(&all, plan.load.line, &mut reader);
     check_capacity_metrics(plan, &all, metrics_line, diagnostics);
+}
+
+/// Reports unknown keys of services, the load and telemetry, even if no variant can be rendered.
+fn report_unknown_keys(plan: &Plan, diagnostics: &mut Diagnostics) {
+    let mut reader = PlanReader {
+        file: &plan.origin,
+        diagnostics,
+    };
+    for service in &plan.services {
+        let owner = format!("service \"{}\"", service.name);
+        reader.report_unknown_keys(&service.table, &owner, &PlanTable::Service.names());
+    }
+    load::report_unknown_keys(&plan.load, &mut reader);
+    if let Some(table) = &plan.telemetry {
+        reader.report_unknown_keys(table, "[telemetry]", &PlanTable::Telemetry.names());
+    }
 }
 
 /// Returns the goals of the capacity searches, which must be the same for all variants.

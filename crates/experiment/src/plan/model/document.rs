@@ -13,20 +13,21 @@ use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
 /// Maximum length of a plan's name in bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Reads everything that is common to all variants. Returns `None` if variants can't be rendered.
+/// Reads everything that is common to all variants. Parts that are missing or can't be read are
+/// empty, so that the other parts are checked, too.
 pub(crate) fn read_plan(
     text: &str,
     table: &TomlTable,
     origin: &Path,
     machine: MachineProfile,
     diagnostics: &mut Diagnostics,
-) -> Option<Plan> {
+) -> Plan {
     let mut reader = PlanReader {
         file: origin,
         diagnostics,
     };
     reader.report_unknown_keys(table, "a plan", &PlanTable::TopLevel.names());
-    let all_factors = read_all_factors(table, machine.cores.len(), &mut reader)?;
+    let all_factors = read_all_factors(table, machine.cores.len(), &mut reader);
     let (constants, factors) = factors::split_constants(all_factors);
     let listed = table.get("variants");
     let factors_line = table.line_of(if listed.is_some() {
@@ -49,21 +50,21 @@ pub(crate) fn read_plan(
     let services = sections::read_services(table, &factors, &constants, &mut reader);
     let places = sections::read_networks("place", table, &mut reader);
     let links = sections::read_networks("link", table, &mut reader);
-    let load = table.get("load");
-    if load.is_none() {
-        let hint = "add [load] with a target";
-        reader.report_with_hint(DiagnosticKind::MissingKey, 0, "the plan has no load", hint);
-    }
+    let load = match table.get("load") {
+        Some(node) => reader.table(node, "load"),
+        None => {
+            let hint = "add [load] with a target";
+            reader.report_with_hint(DiagnosticKind::MissingKey, 0, "the plan has no load", hint);
+            None
+        }
+    };
     let telemetry = table.get("telemetry");
-    let telemetry = telemetry.and_then(|node| reader.table(node, "telemetry"));
-    let telemetry = telemetry.cloned();
-    let bodies = load
-        .and_then(TomlNode::as_table)
-        .map(|load| bodies::read_bodies(load, &mut reader));
+    let telemetry = telemetry.and_then(|node| reader.table(node, "telemetry").cloned());
+    let bodies = load.map(|load| bodies::read_bodies(load, &mut reader));
     let trial_table = table.get("trials").and_then(TomlNode::as_table);
     let trial_keys = trial_table.map(|trials| trials.keys().map(str::to_owned).collect());
     let interleave = trial_table.and_then(|trials| trials.get("interleave"));
-    Some(Plan {
+    Plan {
         name: read_name(table, origin, &mut reader),
         question: table
             .get("question")
@@ -87,35 +88,32 @@ pub(crate) fn read_plan(
         services,
         places,
         links,
-        load: load.and_then(|node| reader.table(node, "load")).cloned()?,
+        load: load.cloned().unwrap_or_default(),
         telemetry,
         interleave_line: interleave.map_or(0, |node| node.line),
         trial_keys: trial_keys.unwrap_or_default(),
         frozen_files: Vec::new(),
-    })
+    }
 }
 
-/// Reads the factors. Returns `None` if `factors` is not a table.
+/// Reads the factors. Returns none if `factors` is not a table.
 fn read_all_factors(
     plan: &TomlTable,
     cores: usize,
     reader: &mut PlanReader<'_>,
-) -> Option<Vec<PlanFactor>> {
+) -> Vec<PlanFactor> {
     let Some(node) = plan.get("factors") else {
         report_no_factors(0, reader);
-        return Some(Vec::new());
+        return Vec::new();
     };
-    let table = reader.table(node, "factors")?;
+    let Some(table) = reader.table(node, "factors") else {
+        return Vec::new();
+    };
     if table.entries.is_empty() {
         report_no_factors(node.line, reader);
     }
     let baseline = plan.get("baseline").map(baseline::merged_baselines);
-    Some(factors::read_factors(
-        table,
-        baseline.as_ref(),
-        cores,
-        reader,
-    ))
+    factors::read_factors(table, baseline.as_ref(), cores, reader)
 }
 
 fn report_no_factors(line: usize, reader: &mut PlanReader<'_>) {

@@ -141,7 +141,6 @@ pub(crate) fn read_load(
         ..around.clone()
     };
     let rendered = around.templates.table(table, reader);
-    check_keys(table, reader);
     let target = read_target(&rendered, around.layout, reader);
     let given = settings_of(&rendered, around, reader);
     let mut lines = SettingLines::of(&given);
@@ -367,7 +366,8 @@ fn is_file(key: &str) -> bool {
     Setting::find(key).is_some_and(|setting| setting.kind == ValueKind::File)
 }
 
-fn check_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
+/// Reports the keys that `[load]` doesn't have.
+pub(crate) fn report_unknown_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
     let known = PlanTable::Load.names();
     for entry in &table.entries {
         let key = entry.key.as_str();
@@ -416,6 +416,10 @@ fn read_target<'s>(
         None => (text.as_str(), None),
     };
     let Some(shape) = layout.services.iter().find(|shape| shape.name == service) else {
+        // A plan without services was reported when it was read.
+        if names.is_empty() {
+            return None;
+        }
         let message = format!("the target \"{text}\" is not a service");
         let hint = if text.contains('/') {
             "name a service; path = \"/…\" sets the path, and remote in [service.NAME] names a \

@@ -37,7 +37,6 @@ pub(crate) fn read_service(
     reader: &mut PlanReader<'_>,
 ) -> ResolvedService {
     let owner = format!("service \"{}\"", layout.name);
-    reader.report_unknown_keys(table, &owner, &PlanTable::Service.names());
     // The templates in `files` are rendered when the files are read, not here.
     let mut without_files = table.clone();
     without_files.entries.retain(|entry| entry.key != "files");

@@ -4,7 +4,6 @@
 
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
-use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlTable};
 use crate::telemetry::CounterMode;
 
@@ -29,7 +28,6 @@ pub(super) fn read_telemetry(
     let Some(table) = table else {
         return telemetry;
     };
-    reader.report_unknown_keys(table, "[telemetry]", &PlanTable::Telemetry.names());
     let table = &context.table(table, reader);
     if let Some(node) = table.get("counters") {
         let word = reader.choice(node, "counters", &["cores", "processes", "off"]);

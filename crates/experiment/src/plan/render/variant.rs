@@ -195,7 +195,10 @@ pub(crate) fn render(
         trial_keys: &plan.trial_keys,
     };
     // Read the load first: the readiness probe of the load's target uses TLS if the load does.
-    let load = load::read_load(&plan.load, &load_context, &around, &mut reader);
+    // A missing [load] was reported when the plan was read.
+    let has_load = plan.load.line > 0;
+    let load = has_load.then(|| load::read_load(&plan.load, &load_context, &around, &mut reader));
+    let load = load.flatten();
     around.tls_target = load
         .as_ref()
         .filter(|load| load.scheme == Scheme::Https)

@@ -494,6 +494,52 @@ fn missing_tables_and_files() {
 }
 
 #[test]
+fn a_missing_or_unusable_part_does_not_hide_other_mistakes() {
+    let study = Study::new();
+    let misspelled = GOOD.replacen("command = ", "comand = ", 1);
+    assert_ne!(misspelled, GOOD);
+    let (without_load, _) = misspelled.split_once("[load]").unwrap();
+    let broken_listener = misspelled.replace("listen  = \"tcp\"", "listen  = \"tpc\"");
+    assert_ne!(broken_listener, misspelled);
+    for (text, other) in [
+        (without_load.to_owned(), "the plan has no load"),
+        (format!("load = 3\n{without_load}"), "load is a number"),
+        (
+            format!(
+                "factors = 3\n{}",
+                misspelled.replace("[factors]", "[other]")
+            ),
+            "factors is a number",
+        ),
+        (broken_listener, "listen of service"),
+        (
+            misspelled.replace("[load]", "[load]\nconections = 2"),
+            "[load] has no key \"conections\"",
+        ),
+        (
+            format!("{misspelled}\n[telemetry]\ncouners = \"off\"\n"),
+            "[telemetry] has no key \"couners\"",
+        ),
+    ] {
+        let diagnostics = study.diagnostics(&text);
+        for part in [other, "has no key \"comand\" (did you mean \"command\"?)"] {
+            let mut with_part = diagnostics.iter().filter(|line| line.contains(part));
+            assert!(with_part.next().is_some(), "{part}: {diagnostics:?}");
+            assert_eq!(with_part.next(), None, "{diagnostics:?}");
+        }
+    }
+    // A target is not reported as unknown if the plan has no service at all.
+    let (before, _) = GOOD.split_once("[service.").unwrap();
+    let (_, load) = GOOD.split_once("[load]").unwrap();
+    let text = format!("{before}[load]{load}");
+    let diagnostics = study.diagnostics(&text);
+    assert!(
+        !diagnostics.iter().any(|line| line.contains("known are")),
+        "{diagnostics:?}"
+    );
+}
+
+#[test]
 fn cyclic_needs() {
     let study = Study::new();
     let text = GOOD.replace("[service.app]", "[service.app]\nneeds = [\"web\"]");

@@ -25,6 +25,10 @@ pub(crate) fn resolve(load: &mut LoadSettings) -> Result<Option<NamedTempFile>, 
         (None, Some(file)) if file == Path::new("-") => None,
         (None, _) => return Ok(None),
     };
+    if file.is_none() && load.urls.as_deref() == Some(Path::new("-")) {
+        let what = "--body - and --urls - both read standard input (save one of them to a file)";
+        return Err(what.to_owned());
+    }
     let copy = match file {
         Some(_) => None,
         None => Some(

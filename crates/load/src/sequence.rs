@@ -27,6 +27,11 @@ pub(crate) struct Sequence {
     users: Vec<u32>,
 }
 
+/// Returns true if each virtual user goes through the list by itself.
+fn goes_through_list_by_user(spec: &LoadSpec) -> bool {
+    spec.order == RequestOrder::PerUser && spec.distinct_requests() > 1
+}
+
 /// Draws requests of the list at random.
 struct Draw {
     random: ChaCha8Rng,
@@ -56,7 +61,7 @@ impl Sequence {
             (LoopModel::Closed, None) => (count * shard.worker / shard.of, 1),
         };
         let is_random = matches!(spec.order, RequestOrder::Random | RequestOrder::Weighted);
-        let is_per_user = spec.order == RequestOrder::PerUser && count > 1;
+        let is_per_user = goes_through_list_by_user(spec);
         let draw = (is_random && count > 1).then(|| Draw {
             random: ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker)),
             cumulative_weights: match spec.order {
@@ -133,6 +138,11 @@ impl Sequence {
 /// In any other closed loop, request numbers are assigned to the workers in turn. Each worker goes
 /// through all rows, starting where its shard of the rows begins. If request *k* took row *k* here
 /// as well, two workers would each use only half of the rows of a file with an even number of rows.
+///
+/// If each virtual user goes through the list by itself, a user takes a row at the beginning of the
+/// list and keeps it until the end, because a session needs the same values in all of its requests.
+/// The rows go to the workers in turn, so no row is taken twice before all workers have used up
+/// theirs.
 pub(crate) struct RequestNumbers {
     number: u64,
     number_stride: u64,
@@ -140,6 +150,8 @@ pub(crate) struct RequestNumbers {
     row_stride: u64,
     /// Number of rows, at least 1.
     rows: u64,
+    /// True if the next rows are taken by users, not by requests.
+    is_per_user: bool,
 }
 
 impl RequestNumbers {
@@ -151,7 +163,9 @@ impl RequestNumbers {
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
             _ => (shard.worker, shard.of),
         };
+        let is_per_user = goes_through_list_by_user(spec);
         let (row, row_stride) = match (&spec.model, limit) {
+            _ if is_per_user => (shard.worker, shard.of),
             (LoopModel::Closed, None) => (rows * shard.worker / shard.of, 1),
             _ => (number, number_stride),
         };
@@ -161,20 +175,33 @@ impl RequestNumbers {
             row: row % rows,
             row_stride: row_stride % rows,
             rows,
+            is_per_user,
         }
     }
 
-    /// Returns the number and the row of the next request.
+    /// Returns true if a virtual user keeps its row from the beginning of the list to the end.
+    pub(crate) fn is_per_user(&self) -> bool {
+        self.is_per_user
+    }
+
+    /// Returns the number of the next request.
     #[inline]
-    pub(crate) fn take(&mut self) -> (u64, usize) {
-        let (number, row) = (self.number, self.row);
+    pub(crate) fn take_number(&mut self) -> u64 {
+        let number = self.number;
         self.number = number.wrapping_add(self.number_stride);
+        number
+    }
+
+    /// Returns the next row.
+    #[inline]
+    pub(crate) fn take_row(&mut self) -> usize {
+        let row = self.row;
         let after = row + self.row_stride;
         self.row = if after >= self.rows {
             after - self.rows
         } else {
             after
         };
-        (number, row as usize)
+        row as usize
     }
 }

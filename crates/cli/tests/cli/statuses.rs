@@ -156,6 +156,20 @@ fn a_condition_that_holds_exits_with_1_and_others_with_0() {
 }
 
 #[test]
+fn only_one_option_reads_standard_input() {
+    let workdir = Workdir::new();
+    let url = "http://localhost/";
+    for args in [
+        &["load", "--body", "-", "--urls", "-", url][..],
+        &["compare", "--body-file=-", "--urls=-", url, url],
+    ] {
+        let printed = workdir.run(args).expect(2);
+        let expected = "--body - and --urls - both read standard input";
+        assert!(printed.err.contains(expected), "{}", printed.err);
+    }
+}
+
+#[test]
 fn wrong_arguments_are_2_before_anything_is_run() {
     let workdir = Workdir::new();
     let refused: &[(&[&str], &str)] = &[

@@ -126,7 +126,8 @@ settings! {
              {{random(1,9)}} need no file",
             example("\"users.csv\"");
         data_order: Option<DataOrder> = Choice(DataOrder::CHOICES),
-            "Order in which requests take the rows of --data",
+            "Order in which requests take the rows of --data; with --order per-user, a user keeps \
+             its row for a whole pass through the list",
             default("sequence"), needs("data");
         script: Option<PathBuf> = File,
             "A Lua script with wrk's hooks that generates the requests: request(), response(), \

@@ -26,6 +26,8 @@ pub(super) struct Renderer<'run> {
     numbers: RequestNumbers,
     random: ChaCha8Rng,
     data_order: DataOrder,
+    /// Data row of each virtual user, by slot, if a user keeps its row. Grows with the slots used.
+    user_rows: Vec<usize>,
     buffers: RenderBuffers,
     /// Finished requests, with the indices of their requests or forms in the spec. The memory of
     /// these requests is reused.
@@ -47,23 +49,26 @@ impl<'run> Renderer<'run> {
             numbers: RequestNumbers::new(spec, shard, templates.rows()),
             random,
             data_order: spec.data_order,
+            user_rows: Vec::new(),
             buffers: RenderBuffers::default(),
             ended: Vec::new(),
             follows_redirects: spec.responses.follow > 0,
         })
     }
 
-    /// Renders the load's next request, from entry `entry` of the list. Returns `None` if the entry
-    /// has no template; the request still uses up a number and a data row. `jar` has the cookies of
-    /// the virtual user that sends the request, if there are any.
-    pub(super) fn render(&mut self, entry: u32, jar: Option<UserJar<'_>>) -> Option<Arc<Request>> {
-        let (number, next_row) = self.numbers.take();
+    /// Renders the load's next request, from entry `entry` of the list, for the virtual user with
+    /// this slot. Returns `None` if the entry has no template; the request still uses up a number
+    /// and a data row. `jar` has the cookies of the user, if there are any.
+    pub(super) fn render(
+        &mut self,
+        entry: u32,
+        slot: u32,
+        jar: Option<UserJar<'_>>,
+    ) -> Option<Arc<Request>> {
+        let number = self.numbers.take_number();
+        let row = self.row(entry, slot as usize);
         let form = self.spec.form_of(entry);
         let template = self.templates.get(form)?;
-        let row = match self.data_order {
-            DataOrder::Sequence => next_row,
-            DataOrder::Random => self.random.random_range(0..self.templates.rows()),
-        };
         let mut source = ValueSource {
             row,
             number,
@@ -88,6 +93,28 @@ impl<'run> Renderer<'run> {
             template.render(further, &mut self.buffers, request);
         }
         Some(rendered)
+    }
+
+    /// Returns the data row of a request.
+    fn row(&mut self, entry: u32, slot: usize) -> usize {
+        if !self.numbers.is_per_user() {
+            return self.next_row();
+        }
+        if slot >= self.user_rows.len() {
+            self.user_rows.resize(slot + 1, 0);
+        }
+        if entry == 0 {
+            self.user_rows[slot] = self.next_row();
+        }
+        self.user_rows[slot]
+    }
+
+    fn next_row(&mut self) -> usize {
+        let next = self.numbers.take_row();
+        match self.data_order {
+            DataOrder::Sequence => next,
+            DataOrder::Random => self.random.random_range(0..self.templates.rows()),
+        }
     }
 
     /// Reclaims a request that has finished, to reuse its memory.

@@ -84,7 +84,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         {
             let cookies = self.cookies.as_ref();
             let jar = cookies.map(|cookies| cookies.of(slot, now));
-            self.dispatcher.slot_mut(slot).own = renderer.render(request, jar);
+            self.dispatcher.slot_mut(slot).own = renderer.render(request, slot, jar);
         }
         self.dispatcher.begin(slot, request, intended, now);
         self.sink

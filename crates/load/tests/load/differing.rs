@@ -341,6 +341,52 @@ fn each_user_goes_through_the_list_by_itself() {
 }
 
 #[test]
+fn a_user_keeps_its_data_row_for_a_pass_through_the_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = file(
+        &folder,
+        "list",
+        "/login/{{ name }}\n/static\n/page/{{ name }}/{{ seq }}\n",
+    );
+    let rows: String = (0..120).map(|row| format!("u{row}\n")).collect();
+    let data = file(&folder, "data", &format!("name\n{rows}"));
+    for words in [
+        "-c 5 --order per-user",
+        "-c 4 -t 2 --cookies --no-keepalive",
+        "-c 4 --order per-user -r 2000",
+    ] {
+        let (server, arrived) = keeping();
+        let words = format!("-n 120 --urls {list} --data {data} {words}");
+        load(&server.url(), &words);
+        let (mut logins, mut pages) = (BTreeMap::new(), BTreeMap::new());
+        for request in arrived.lock().unwrap().iter() {
+            let line = request.line();
+            let mut parts = line.split(['/', ' ']).skip_while(|part| !part.is_empty());
+            let (kind, name) = (parts.nth(1).unwrap(), parts.next().unwrap_or_default());
+            match kind {
+                "login" => *logins.entry(name.to_owned()).or_insert(0) += 1,
+                "page" => *pages.entry(name.to_owned()).or_insert(0) += 1,
+                _ => {}
+            }
+        }
+        // No row is used twice, and each page has the name of a login.
+        assert!(
+            logins.values().all(|&count| count == 1),
+            "{words}: {logins:?}"
+        );
+        assert!(
+            pages.values().all(|&count| count == 1),
+            "{words}: {pages:?}"
+        );
+        assert!(!pages.is_empty(), "{words}");
+        assert!(
+            pages.keys().all(|name| logins.contains_key(name)),
+            "{words}: {logins:?} {pages:?}"
+        );
+    }
+}
+
+#[test]
 fn requests_are_drawn_by_weight() {
     let folder = tempfile::tempdir().unwrap();
     let list = "/one\n{\"url\": \"/six\", \"weight\": 6}\n{\"url\": \"/three/{{ seq }}\", \"weight\": 3}\n";

@@ -35,8 +35,16 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         _ => format!("in each of {}", blocks_of(&forecast)),
     };
     let time = match block_time {
-        BlockTime::Planned(_) => about(&forecast),
-        BlockTime::Searched { .. } => about(&forecast),
+        BlockTime::Planned(_) | BlockTime::Searched { .. } if starts_services(plan) => {
+            let time = about(&forecast);
+            match settings.precheck && !settings.resume {
+                true => format!(
+                    "{time} without the starts of services, which the check before block 1 measures"
+                ),
+                false => format!("{time} without the starts of services"),
+            }
+        }
+        BlockTime::Planned(_) | BlockTime::Searched { .. } => about(&forecast),
         BlockTime::Probed(_) => {
             let time = about(&forecast);
             format!(
@@ -88,6 +96,14 @@ pub(crate) fn checked(forecast: &Forecast, overhead: Duration) -> Option<String>
         about(forecast),
         blocks_of(forecast)
     ))
+}
+
+/// Returns true if trials start services. Variants that can't be resolved count as if they did.
+fn starts_services(plan: &Plan) -> bool {
+    resolved(plan, &|_| None).map_or(true, |variants| {
+        let mut services = variants.iter().flat_map(|variant| &variant.services);
+        services.any(|service| service.remote.is_none())
+    })
 }
 
 fn blocks_of(forecast: &Forecast) -> String {

@@ -168,7 +168,7 @@ fn the_demo_is_an_experiment_like_any_other() {
         .run(&["compare", "--resume", "d", "--dry-run"])
         .expect(0);
     assert!(
-        output.out.contains("5 to 12 blocks") && output.out.contains("46 s at most"),
+        output.out.contains("5 to 12 blocks") && output.out.contains("34 s at most"),
         "{}",
         output.out
     );

@@ -15,10 +15,6 @@ use crate::host::Host;
 use crate::interleaving::interleaved_time;
 use crate::plan::{LoadModel, Plan, Resolved};
 
-/// Estimated overhead of a trial (to start, check and stop its services), used until the pre-check
-/// or a probe has measured the overhead.
-const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
-
 impl Forecast {
     /// Forecasts a number of blocks, given as minimum and maximum. Each has `variants` trials and
     /// takes `block_time`.
@@ -124,11 +120,11 @@ impl BlockTime {
         }
     }
 
-    /// Returns the time of a block with these variants, as far as the plan determines it, before
-    /// the overhead of their trials is measured. `mode` is the mode of the block's trials.
+    /// Returns the time of the loads of a block with these variants, as far as the plan determines
+    /// it. The overhead of their trials is unknown until the pre-check has measured it. `mode` is
+    /// the mode of the block's trials.
     pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
-        let guessed = TRIAL_OVERHEAD_GUESS.saturating_mul(variants.len() as u32);
-        BlockTime::with_overhead(variants, mode, guessed)
+        BlockTime::with_overhead(variants, mode, Duration::ZERO)
     }
 
     /// Returns the time of a block whose trials together need `overhead` to start, check and stop
@@ -183,12 +179,7 @@ fn searched_block(variants: &[Resolved], overhead: Duration) -> Option<BlockTime
     })
 }
 
-/// Returns the time of a trial, or `None` if a number of requests ends its load.
-fn planned_trial(variant: &Resolved) -> Option<Duration> {
-    let load = planned_load(&variant.load.settings)?;
-    Some(load.saturating_add(TRIAL_OVERHEAD_GUESS))
-}
-
+/// Returns the time of a load, or `None` if a number of requests ends it.
 fn planned_load(settings: &LoadSettings) -> Option<Duration> {
     let measured = match (settings.requests, settings.rate_profile()) {
         (None, _) => settings.planned()?,
@@ -246,8 +237,8 @@ pub fn probe_block_time(
         })?;
     let mut block = Duration::ZERO;
     for (variant, resolved) in variants.iter().enumerate() {
-        if let Some(trial) = planned_trial(resolved) {
-            block = block.saturating_add(trial);
+        if let Some(load) = planned_load(&resolved.load.settings) {
+            block = block.saturating_add(load);
             continue;
         }
         on(variant);
@@ -367,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_overhead_replaces_the_guess_in_every_mode() {
+    fn a_measured_overhead_is_added_in_every_mode() {
         let plan = crate::interleaving::test_plans::read(crate::interleaving::test_plans::PLAN);
         let variants = plan.with_placeholders().unwrap();
         // Two variants. Each has 1 s of warm-up and 5 s of measurement, and services that start
@@ -394,10 +385,10 @@ mod tests {
         let plan = crate::interleaving::test_plans::read(crate::interleaving::test_plans::PLAN);
         let variants = plan.with_placeholders().unwrap();
         let time = |mode| BlockTime::of(&variants, mode).known();
-        // Two variants. Each has 1 s of warm-up, 5 s of measurement and half a second of overhead.
-        assert_eq!(time(None), Some(Duration::from_secs(13)));
+        // Two variants. Each has 1 s of warm-up and 5 s of measurement.
+        assert_eq!(time(None), Some(Duration::from_secs(12)));
         let sliced = TrialMode::Sliced { length: None };
-        assert_eq!(time(Some(&sliced)), Some(Duration::from_secs(14)));
+        assert_eq!(time(Some(&sliced)), Some(Duration::from_secs(13)));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! check failed, 2 for invalid arguments, 3 if a requirement is missing and could not be installed.
 //! This crate depends on none of prony's crates: it runs the built program.
 
-#[cfg(target_os = "linux")]
 mod bench;
 mod cargo;
 mod docs;
@@ -67,10 +66,7 @@ fn main() -> ExitCode {
         Some((&"tidy", [])) => Ok(tidy::run(None)),
         Some((&"tidy", [only])) => Ok(tidy::run(Some(only))),
         Some((&"verify", rest)) => verify::run(rest),
-        #[cfg(target_os = "linux")]
         Some((&"bench", rest)) => bench::run(rest),
-        #[cfg(not(target_os = "linux"))]
-        Some((&"bench", _)) => Err("the benchmark runs on Linux only".to_string()),
         Some((&"docs", [])) => Ok(docs::build_and_run(docs::Mode::Write)),
         Some((&"docs", ["--check"])) => Ok(docs::build_and_run(docs::Mode::Check)),
         Some((&"package", [])) => Ok(package::check()),

@@ -5,16 +5,12 @@
 //! the length of the first), measures no time and keeps no statistics: one thread, one
 //! level-triggered epoll instance, and only the system calls that the transfer needs.
 
-#[cfg(target_os = "linux")]
 mod arguments;
-#[cfg(target_os = "linux")]
 mod engine;
-#[cfg(target_os = "linux")]
 mod sys;
 
 use std::process::ExitCode;
 
-#[cfg(target_os = "linux")]
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let job = match arguments::parse(&words) {
@@ -34,10 +30,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn main() -> ExitCode {
-    eprintln!("prony-floor: an epoll loop runs on Linux only");
-    ExitCode::FAILURE
 }

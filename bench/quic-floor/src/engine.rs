@@ -1,14 +1,16 @@
 //! Event loop that keeps requests in flight on all connections.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polling::{Event, Events, PollMode, Poller};
 use quinn_proto::{
     ClientConfig, ConnectionIdGenerator, EndpointConfig, RandomConnectionIdGenerator,
     TransportConfig, VarInt,
 };
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
 
 use super::arguments::Job;
 use super::connection::{Buffers, FloorConnection};
@@ -17,6 +19,8 @@ use super::tls;
 /// Flow control windows, the same size as prony's.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(4 * 1024 * 1024);
 const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 * 1024 * 1024);
+/// Maximum number of events per wait.
+const EVENTS_MAX: usize = 1024;
 /// Largest UDP payload that QUIC permits (RFC 9000 §18.2).
 const PAYLOAD_BYTES_MAX: u16 = 65_527;
 
@@ -43,35 +47,29 @@ pub(crate) fn run(job: &Job) -> Result<u64, String> {
         .send_fairness(false);
     let mut client = ClientConfig::new(tls::client()?);
     client.transport_config(Arc::new(transport));
-    let poller = Poller::new().map_err(text)?;
+    let poller = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| error.to_string())?;
     let mut connections = Vec::new();
     for index in 0..job.connections {
         let now = Instant::now();
         let mut connection = FloorConnection::connect(job.server, &endpoint, &client, now)?;
-        let event = Event::readable(index);
-        // SAFETY: the poller is dropped before the connections, which are never removed.
-        let added = unsafe { poller.add_with_mode(&connection.socket, event, PollMode::Level) };
-        added.map_err(text)?;
+        let data = epoll::EventData::new_u64(index as u64);
+        epoll::add(&poller, &connection.socket, data, epoll::EventFlags::IN)
+            .map_err(|error| error.to_string())?;
         let timer = connection.transmit(now).map_err(text)?;
         connections.push((connection, timer));
     }
-    let responses = exchange(job, &poller, &mut connections);
-    for (connection, _) in &connections {
-        // Removing a socket that was added can't fail.
-        let _ = poller.delete(&connection.socket);
-    }
-    responses
+    exchange(job, &poller, &mut connections)
 }
 
 fn exchange(
     job: &Job,
-    poller: &Poller,
+    poller: &OwnedFd,
     connections: &mut [(FloorConnection, Option<Instant>)],
 ) -> Result<u64, String> {
     let text = |error: io::Error| error.to_string();
     let request = job.request();
     let mut buffers = Buffers::new();
-    let mut events = Events::new();
+    let mut events = Vec::with_capacity(EVENTS_MAX);
     let mut responses = 0;
     let end = Instant::now() + Duration::from_secs(job.seconds);
     loop {
@@ -83,10 +81,14 @@ fn exchange(
         let until = timer.map_or(end, |timer| timer.min(end));
         events.clear();
         let time = until.saturating_duration_since(now);
-        poller.wait(&mut events, Some(time)).map_err(text)?;
+        let time = Timespec::try_from(time).map_err(|error| error.to_string())?;
+        match epoll::wait(poller, spare_capacity(&mut events), Some(&time)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.to_string()),
+        }
         let now = Instant::now();
-        for event in events.iter() {
-            let (connection, timer) = &mut connections[event.key];
+        for event in &events {
+            let (connection, timer) = &mut connections[event.data.u64() as usize];
             connection.receive(&mut buffers, now).map_err(text)?;
             responses += connection.proceed(&request, job.streams)?;
             *timer = connection.transmit(now).map_err(text)?;

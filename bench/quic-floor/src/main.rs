@@ -5,18 +5,13 @@
 //! stream, discards all received data, measures no time and keeps no statistics: one thread, one
 //! poller, and quinn-proto with its own TLS session.
 
-#[cfg(target_os = "linux")]
 mod arguments;
-#[cfg(target_os = "linux")]
 mod connection;
-#[cfg(target_os = "linux")]
 mod engine;
-#[cfg(target_os = "linux")]
 mod tls;
 
 use std::process::ExitCode;
 
-#[cfg(target_os = "linux")]
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let job = match arguments::parse(&words) {
@@ -36,10 +31,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn main() -> ExitCode {
-    eprintln!("prony-quic-floor: the benchmark runs on Linux only");
-    ExitCode::FAILURE
 }

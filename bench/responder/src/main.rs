@@ -12,14 +12,11 @@
 //! With `--xdp INTERFACE PORT`, a program in the kernel responds instead, and nothing is recorded;
 //! see `echo`.
 
-#[cfg(target_os = "linux")]
 mod echo;
-#[cfg(target_os = "linux")]
 mod server;
 
 use std::process::ExitCode;
 
-#[cfg(target_os = "linux")]
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -40,17 +37,10 @@ fn main() -> ExitCode {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn respond_in_kernel(interface: &str, port: &str) -> Result<(), String> {
     let port = port.parse().map_err(|e| format!("{port}: {e}"))?;
     let _link = echo::attach(interface, port)?;
     println!("attached");
     server::wait_for_sigterm();
     Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn main() -> ExitCode {
-    eprintln!("prony-responder: an epoll loop runs on Linux only");
-    ExitCode::FAILURE
 }

@@ -35,7 +35,6 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-#[cfg(target_os = "linux")]
 fn urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
     let examine = |url: &String| {
         let public = public || LoadSettings::from_environment().public;
@@ -46,25 +45,8 @@ fn urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
     subjects.map_err(Failure::wrong)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn urls(urls: &[String], _: bool) -> Result<Vec<DoctorSubject>, Failure> {
-    match urls.first() {
-        None => Ok(Vec::new()),
-        Some(_) => Err(Failure::wrong("--url: this check needs Linux")),
-    }
-}
-
-#[cfg(target_os = "linux")]
 fn interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
     let examine = |name: &String| prony_experiment::doctor::examine_interface(name);
     let subjects: Result<_, _> = names.iter().map(examine).collect();
     subjects.map_err(Failure::wrong)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
-    match names.first() {
-        None => Ok(Vec::new()),
-        Some(_) => Err(Failure::wrong("--interface: only Linux has AF_XDP")),
-    }
 }

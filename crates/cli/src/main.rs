@@ -60,7 +60,6 @@ fn main() -> ExitCode {
     signals::survive_file_size_limit();
     // `prony doctor` starts this program again to test a cryptographic library in a separate
     // process.
-    #[cfg(target_os = "linux")]
     if let Some(status) = prony_experiment::crypto::run_if_asked() {
         return status;
     }

@@ -354,7 +354,6 @@ fn in_place(place: PlaceKind, topology: &Topology) -> Option<String> {
     match place {
         PlaceKind::Native => None,
         PlaceKind::Namespace => Some("in a namespace".to_owned()),
-        PlaceKind::Jail => Some("in a jail".to_owned()),
         PlaceKind::Named(place) => Some(format!("in {}", topology.name(place))),
     }
 }

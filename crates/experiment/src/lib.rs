@@ -6,7 +6,6 @@
 
 pub mod abort;
 pub mod capacity;
-#[cfg(target_os = "linux")]
 pub mod crypto;
 pub mod doctor;
 pub mod environment;

@@ -16,7 +16,6 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,16 +55,6 @@ pub(crate) enum CreatedResource {
         /// that created the link.
         namespace: String,
     },
-    /// A jail that the run created.
-    Jail {
-        /// Name of the jail.
-        name: String,
-    },
-    /// An address added to the loopback interface.
-    Address {
-        /// Address that was added to the loopback interface.
-        address: Ipv4Addr,
-    },
 }
 
 /// A resource that a killed run left behind and that a sweep has removed.
@@ -77,10 +66,6 @@ pub enum RemovedResource {
     Namespace(String),
     /// The host's end of a veth pair.
     Link(String),
-    /// A jail, by its name.
-    Jail(String),
-    /// An address of the loopback interface.
-    Address(Ipv4Addr),
     /// The folder of a run, with its files and sockets.
     Folder(PathBuf),
 }
@@ -91,8 +76,6 @@ impl fmt::Display for RemovedResource {
             Self::Process(pid, name) => write!(f, "process {pid} ({name})"),
             Self::Namespace(name) => write!(f, "network namespace {name}"),
             Self::Link(name) => write!(f, "network link {name}"),
-            Self::Jail(name) => write!(f, "jail {name}"),
-            Self::Address(address) => write!(f, "address {address}"),
             Self::Folder(path) => write!(f, "folder {}", path.display()),
         }
     }
@@ -355,13 +338,13 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         fs::write(
             folder.join("made"),
-            "{\"kind\":\"jail\",\"name\":\"prony3\"}\n{\"kind\":\"ja",
+            "{\"kind\":\"namespace\",\"name\":\"prony3\"}\n{\"kind\":\"na",
         )
         .unwrap();
         let (_held, dead) = dead_runs(base.path()).unwrap();
         assert_eq!(
             dead[0].made,
-            [CreatedResource::Jail {
+            [CreatedResource::Namespace {
                 name: "prony3".into()
             }]
         );

@@ -99,10 +99,8 @@ fn shared_port(listen: &BTreeMap<String, ListenKind>) -> Option<(&String, &Strin
 pub enum PlaceKind {
     /// The host itself.
     Native,
-    /// Linux: separate network, mount, process and user namespaces, with an address on a veth pair.
+    /// Separate network, mount, process and user namespaces, with an address on a veth pair.
     Namespace,
-    /// FreeBSD (experimental): a jail with its own address.
-    Jail,
     /// A named place of the plan, by its index in the trial's
     /// [`Topology`](crate::topology::Topology). It has a separate network, connected to others by
     /// links, but shares the host's files and processes.

@@ -3,7 +3,6 @@
 //! The killed run is a child process that executes this test binary (see `the_killed_run`). Its
 //! services are trees of shells that fork twice and start new sessions and, if nginx is installed,
 //! an nginx daemon with two workers.
-#![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};

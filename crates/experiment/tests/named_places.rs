@@ -2,7 +2,6 @@
 //!
 //! The tests require root, iproute2 and nftables. Tests that run a plan also require nginx or
 //! Caddy. `cargo xtask test` installs these programs, and the tests fail without them.
-#![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};

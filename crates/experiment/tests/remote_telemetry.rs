@@ -4,7 +4,6 @@
 //! The tests require python3 and the client and server of OpenSSH, which `cargo xtask test`
 //! installs. They don't require root. Without root, the ssh server accepts only logins of the user
 //! who runs the tests.
-#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

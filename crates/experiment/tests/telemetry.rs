@@ -3,7 +3,6 @@
 //!
 //! The tests require python3, and those with namespaces or control groups also require root. They
 //! fail if a requirement is not met.
-#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,13 +1,10 @@
 //! Loads that bypass the kernel's TCP: the interface, its addresses and its local ports.
 
-#[cfg(target_os = "linux")]
 use std::collections::BTreeSet;
-#[cfg(target_os = "linux")]
 use std::sync::Arc;
 
 use crate::error::{SettingsError, SpecError};
 use crate::settings::{HttpVersion, IoChoice, LoadSettings};
-#[cfg(target_os = "linux")]
 use crate::socket::{XdpOptions, XdpSetup};
 use crate::source::Sources;
 use crate::target::Target;
@@ -15,7 +12,6 @@ use crate::target::Target;
 /// The interface of a load over AF_XDP, after it has been checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Bypass {
-    #[cfg(target_os = "linux")]
     pub(crate) setup: Arc<XdpSetup>,
 }
 
@@ -78,7 +74,6 @@ pub(crate) fn check(
     on_interface(settings, interface, sources, targets).map(Some)
 }
 
-#[cfg(target_os = "linux")]
 fn on_interface(
     settings: &LoadSettings,
     interface: &str,
@@ -113,20 +108,6 @@ fn on_interface(
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn on_interface(
-    _settings: &LoadSettings,
-    _interface: &str,
-    _sources: &Sources,
-    _targets: &[Target],
-) -> Result<Bypass, SpecError> {
-    let error = SettingsError::value("io", IoChoice::Xdp).text(": only Linux has AF_XDP; ");
-    let error = error.and_value("io", IoChoice::Auto);
-    let error = error.text(" uses the best interface that is available");
-    Err(SpecError::Environment(error))
-}
-
-#[cfg(target_os = "linux")]
 impl Bypass {
     /// Maximum number of workers.
     pub(crate) fn workers_max(&self) -> u32 {
@@ -136,19 +117,6 @@ impl Bypass {
     /// Number of local ports per source address.
     fn port_count(&self) -> u64 {
         self.setup.port_count()
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Bypass {
-    /// Maximum number of workers.
-    pub(crate) fn workers_max(&self) -> u32 {
-        1
-    }
-
-    /// Number of local ports per source address.
-    fn port_count(&self) -> u64 {
-        u64::from(u16::MAX)
     }
 }
 

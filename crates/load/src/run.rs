@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-#[cfg(target_os = "linux")]
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
@@ -18,7 +17,6 @@ use crate::script::{Director, Users};
 use crate::shard::Shard;
 use crate::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
 use crate::socket::{Backend, PollSockets, QuicSockets, Sockets, UdpDatagrams, system};
-#[cfg(target_os = "linux")]
 use crate::socket::{UringSockets, XdpLink, XdpSockets};
 use crate::spec::LoadSpec;
 use crate::tls;
@@ -160,7 +158,6 @@ fn run_on_course(
         // clearer error than timeouts of all connections.
         reach(spec, QUIC_TIMEOUT).map_err(RunError::Environment)?;
     }
-    #[cfg(target_os = "linux")]
     let link = bypass_link(spec)?;
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
@@ -168,7 +165,6 @@ fn run_on_course(
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
             let ready = ready.clone();
-            #[cfg(target_os = "linux")]
             let link = link.clone();
             // Returning early drops the gates, which ends the other workers.
             let thread = std::thread::Builder::new()
@@ -183,7 +179,6 @@ fn run_on_course(
                     };
                     let starting = StartingWorker {
                         number: worker,
-                        #[cfg(target_os = "linux")]
                         link,
                     };
                     one_worker(spec, director, starting, control, sync)
@@ -257,12 +252,10 @@ struct WorkerSync<'a> {
 /// A worker's index in this process, and the objects that it shares with the other workers.
 struct StartingWorker {
     number: u64,
-    #[cfg(target_os = "linux")]
     link: Option<Arc<XdpLink>>,
 }
 
 /// Attaches the program of a load over AF_XDP. Returns `None` for other loads.
-#[cfg(target_os = "linux")]
 fn bypass_link(spec: &LoadSpec) -> Result<Option<Arc<XdpLink>>, RunError> {
     let Some(bypass) = &spec.placement.bypass else {
         return Ok(None);
@@ -313,7 +306,6 @@ fn one_worker(
         return start.run(spec, control, quic_sockets(spec, slots), set_clock);
     }
     match spec.placement.backend {
-        #[cfg(target_os = "linux")]
         Backend::Uring => {
             let set_clock = UringSockets::start_clock;
             start.run(spec, control, UringSockets::new(slots), set_clock)
@@ -322,7 +314,6 @@ fn one_worker(
             let set_clock = PollSockets::start_clock;
             start.run(spec, control, PollSockets::new(slots), set_clock)
         }
-        #[cfg(target_os = "linux")]
         Backend::Xdp => {
             let sockets = match starting.link {
                 Some(link) => Ok(XdpSockets::new(link, worker as u32, slots)),

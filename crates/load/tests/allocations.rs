@@ -1,7 +1,6 @@
 //! Tests that a worker in the steady state allocates nothing for a request, and that a connection
 //! needs little memory. This test has its own binary, because it replaces the allocator. The origin
 //! runs in the same process, so the test recognizes the workers' threads by their names.
-#![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};

@@ -26,7 +26,7 @@ const UDP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 const SHARED_PORT_ATTEMPTS: usize = 16;
 
 /// Maximum length of a UNIX socket path in bytes, without the terminating zero.
-const UNIX_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+const UNIX_PATH_BYTES_MAX: usize = 107;
 
 /// The listeners of one thread.
 #[derive(Debug, Default)]
@@ -225,13 +225,6 @@ fn bind_address(socket: &Socket, address: SocketAddr, reuse_port: bool) -> io::R
     socket.set_nonblocking(true)
 }
 
-#[cfg(target_os = "freebsd")]
-fn share_port(socket: &Socket) -> io::Result<()> {
-    // On FreeBSD, plain SO_REUSEPORT passes every connection to the last listener.
-    socket.set_reuse_port_lb(true)
-}
-
-#[cfg(not(target_os = "freebsd"))]
 fn share_port(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }

@@ -2,7 +2,6 @@
 //! network namespaces, which exist until the test ends.
 //!
 //! The tests require root and iproute2, and fail without them.
-#![cfg(target_os = "linux")]
 
 mod link;
 

@@ -122,7 +122,6 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
 /// Requests time slices of 0.1 ms and a higher priority for this process and the processes that it
 /// starts, so that they and other processes delay each other less (sched_setattr(2), Linux 6.12 and
 /// later; setpriority(2), with privileges).
-#[cfg(target_os = "linux")]
 fn request_cpu_promptly() {
     // SAFETY: the attributes consist of integers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -135,10 +134,6 @@ fn request_cpu_promptly() {
         libc::setpriority(libc::PRIO_PROCESS, 0, PRIORITY);
     }
 }
-
-/// Does nothing, because only Linux supports these time slices.
-#[cfg(not(target_os = "linux"))]
-fn request_cpu_promptly() {}
 
 /// Returns the goal of each experiment, with the goals alternating. Each goal has `runs`
 /// experiments, or the number in [`GOALS`] if `runs` is `None`.

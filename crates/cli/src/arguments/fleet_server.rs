@@ -23,7 +23,7 @@ file from DIR and run `prony fleet up` again.
 Examples:
   prony fleet up                                    agents on this machine only
   prony fleet up --agents 4 --listen 0.0.0.0 --name 10.0.0.1  agents anywhere
-  prony fleet up --agent freebsd-1                         add an agent")]
+  prony fleet up --agent linux-9                    add an agent")]
 pub(crate) struct UpArgs {
     /// Folder for keys and data [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]

@@ -8,7 +8,6 @@ mod capacities;
 mod capacity_plans;
 mod compares;
 mod cookies;
-#[cfg(target_os = "linux")]
 mod cpu_quotas;
 mod curl_commands;
 mod differing_requests;

@@ -6,7 +6,6 @@
 //! `cargo xtask test` installs the required programs. Without them, or without root, the tests fail
 //! with a message. Random delays come from a seed, which a failed test prints; `PRONY_TEST_SEED`
 //! sets it.
-#![cfg(target_os = "linux")]
 
 mod access_control;
 mod accounting;

@@ -362,7 +362,6 @@ fn progress_lines_become_pairs() {
 }
 
 /// Returns the number of worker threads of a process.
-#[cfg(target_os = "linux")]
 fn workers(process: u32) -> usize {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
@@ -382,12 +381,10 @@ fn an_interrupt_prints_the_results_so_far() {
     let mut text = String::new();
     out.read_line(&mut text).unwrap();
     assert!(text.ends_with(" requests done.\n"), "{text}");
-    #[cfg(target_os = "linux")]
     let threads = workers(child.id());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     out.read_to_string(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
-    #[cfg(target_os = "linux")]
     assert_eq!(threads, 1);
     let answers: u64 = through("awk '/\\[200\\]/ {print $2}'", &text)
         .parse()

@@ -39,7 +39,7 @@ const NONE: CheckTopic = CheckTopic {
 const UNACCELERATED: CheckTopic = CheckTopic {
     id: "crypto-unaccelerated",
     change: "use a libcrypto that is built with assembly, such as the distribution's, or one \
-        configured without no-asm; LD_LIBRARY_PATH, or libmap.conf(5) on FreeBSD, selects it",
+        configured without no-asm; LD_LIBRARY_PATH selects it",
     source: "OPENSSL_ia32cap(3); \"FreeBSD Nginx Performance\" (Devin Teske, 2017): \
         openssl speed with and without the mask",
     ..ACCELERATED

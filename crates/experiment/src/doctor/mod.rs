@@ -7,36 +7,23 @@
 //! it sends up to 100 requests.
 
 mod check;
-#[cfg(target_os = "linux")]
 mod config;
-#[cfg(target_os = "linux")]
 mod crypto_checks;
-pub mod freebsd;
-#[cfg(target_os = "linux")]
 mod interface;
-#[cfg(target_os = "linux")]
 mod limits;
-#[cfg(target_os = "linux")]
 mod listen;
-#[cfg(target_os = "linux")]
 mod machine;
-#[cfg(target_os = "linux")]
 mod offload;
-#[cfg(target_os = "linux")]
 mod process;
-#[cfg(target_os = "linux")]
 mod url;
 
 use std::fmt;
 
 use serde::Serialize;
 
-#[cfg(target_os = "linux")]
 use crate::crypto::{self, CryptoReport};
 
-#[cfg(target_os = "linux")]
 pub use interface::examine_interface;
-#[cfg(target_os = "linux")]
 pub use url::examine_url;
 
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
@@ -74,7 +61,6 @@ pub struct DoctorSubject {
     #[serde(rename = "unknown")]
     pub undetermined: Vec<Undetermined>,
     /// Cryptographic library of a server, with all measurements; `None` if no library was examined.
-    #[cfg(target_os = "linux")]
     pub crypto: Option<CryptoReport>,
 }
 
@@ -128,7 +114,6 @@ impl std::error::Error for ProcessError {}
 ///
 /// # Errors
 /// A process does not exist or can't be a server. In either case, nothing is examined.
-#[cfg(target_os = "linux")]
 pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     use process::ServerProcess;
 
@@ -189,26 +174,5 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
         schema: DOCTOR_SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         subjects,
-    })
-}
-
-/// Examines this machine, using the values that FreeBSD's `sysctl` prints.
-///
-/// # Errors
-/// A process does not exist.
-#[cfg(target_os = "freebsd")]
-pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
-    let table = crate::system::freebsd::processes();
-    if let Some(missing) = pids.iter().find(|pid| table.get(**pid).is_none()) {
-        return Err(ProcessError::Missing(*missing));
-    }
-    let output = std::process::Command::new("sysctl")
-        .args(freebsd::NAMES)
-        .output();
-    let printed = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    Ok(DoctorReport {
-        schema: DOCTOR_SCHEMA,
-        version: env!("CARGO_PKG_VERSION"),
-        subjects: vec![freebsd::machine(&printed.unwrap_or_default())],
     })
 }

@@ -28,7 +28,6 @@ impl CryptoFindings {
 }
 
 /// Identifies the program and the libcrypto of a process; `None` if it maps no libcrypto.
-#[cfg(target_os = "linux")]
 fn programs_with_crypto(pid: i32) -> Option<String> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let library = maps.lines().find(|line| line.contains("libcrypto"))?;
@@ -38,18 +37,7 @@ fn programs_with_crypto(pid: i32) -> Option<String> {
     Some(format!("{} {}", program.display(), library.join(" ")))
 }
 
-#[cfg(target_os = "linux")]
 fn of_process(pid: i32) -> Option<Finding> {
     // Ignore a failed examination, which `prony doctor` would report.
     crate::crypto::of_pid(pid).ok()?.finding()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn programs_with_crypto(_: i32) -> Option<String> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-fn of_process(_: i32) -> Option<Finding> {
-    None
 }

@@ -114,7 +114,6 @@ impl TrimmedLog {
         }
         // Keep the file open only briefly, because a process that starts in the meantime inherits
         // the descriptor.
-        #[cfg(target_os = "linux")]
         if let Ok(file) = File::options().write(true).open(&self.path) {
             use rustix::fs::{FallocateFlags, fallocate};
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -217,7 +216,6 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn the_middle_of_a_growing_log_uses_no_disk_space() {
         use std::os::unix::fs::MetadataExt;

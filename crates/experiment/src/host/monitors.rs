@@ -7,7 +7,6 @@ use prony_record::{Finding, FindingId, Severity};
 
 use super::remote::RemoteSampler;
 use crate::system::hardware::CounterGroup;
-#[cfg(target_os = "linux")]
 use crate::system::kernel_log::KernelLog;
 use crate::system::{self, SampledService};
 use crate::telemetry::{CounterMode, HardwareCounters, RemoteMachine, TelemetrySample, WatchSpec};
@@ -21,7 +20,6 @@ pub(super) struct Monitors {
     no_counters: Option<String>,
     remote: Option<RemoteSampler>,
     /// Kernel log since the start of the trial; `None` if this user can't read it.
-    #[cfg(target_os = "linux")]
     kernel_log: Option<KernelLog>,
 }
 
@@ -131,13 +129,11 @@ impl Monitors {
     }
 
     /// Starts reading the kernel log.
-    #[cfg(target_os = "linux")]
     pub(super) fn begin_kernel_log(&mut self) {
         self.kernel_log = KernelLog::from_now();
     }
 
     /// Returns findings about SYN floods that the kernel has logged for the given ports.
-    #[cfg(target_os = "linux")]
     pub(super) fn syn_floods(&mut self, ports: &BTreeMap<u16, String>) -> Vec<Finding> {
         let floods = self.kernel_log.iter_mut().flat_map(KernelLog::syn_floods);
         let finding = |(port, line): (u16, String)| {

@@ -22,7 +22,6 @@ use prony_record::number;
 use prony_stats::TrialMode;
 
 use crate::plan::{Interleave, LoadModel, Plan, Resolved};
-use crate::service::PlaceKind;
 
 pub use resources::{MachineResources, VariantDemand, demands, shortage};
 pub use slices::{
@@ -162,9 +161,6 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
             let name = &service.spec.name;
             if let Some(host) = &service.host {
                 return Some(format!("service \"{name}\" runs on host \"{host}\""));
-            }
-            if service.spec.place == PlaceKind::Jail {
-                return Some(format!("service \"{name}\" runs in a jail"));
             }
             if service.remote.is_none() && follows_the_same(all, index, service) {
                 return Some(format!(

@@ -22,7 +22,6 @@ connections = 4
 /// Parses a plan that must be valid.
 pub(crate) fn read(text: &str) -> Plan {
     let machine = MachineProfile {
-        os: "linux".to_owned(),
         cores: vec![0, 1],
         path: Vec::new(),
         own_program: "/opt/prony".into(),

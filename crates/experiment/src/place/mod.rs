@@ -1,13 +1,8 @@
-//! Places in which services and the load run. A place is the host itself, a set of Linux
-//! namespaces, a FreeBSD jail, or a named place of the plan, which is a separate network with links
-//! to others.
+//! Places in which services and the load run. A place is the host itself, a set of namespaces, or a
+//! named place of the plan, which is a separate network with links to others.
 
-pub mod jail;
-#[cfg(target_os = "linux")]
 pub(crate) mod namespace;
 mod subnet;
-#[cfg(not(target_os = "linux"))]
-mod unsupported;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,19 +11,10 @@ use std::io;
 use crate::service::PlaceKind;
 use crate::topology::AddressBlock;
 
-#[cfg(target_os = "freebsd")]
-pub(crate) use jail::{
-    JailId as SandboxEntry, JailSandbox as Sandbox, free_base, processes_in, remove,
-};
-#[cfg(target_os = "linux")]
 pub(crate) use namespace::{
     NamespaceFd as SandboxEntry, NamespaceSandbox as Sandbox, NetworkTopology, free_base,
     processes_in, remove,
 };
-#[cfg(not(target_os = "linux"))]
-pub(crate) use unsupported::NoTopology as NetworkTopology;
-#[cfg(not(target_os = "linux"))]
-use unsupported::UNSUPPORTED;
 
 /// Kernel settings of a plan, divided into those that exist per network namespace and all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,10 +30,7 @@ pub struct NetworkSettings {
 /// # Errors
 /// The missing requirement, with a hint.
 pub fn check_rates() -> Result<(), String> {
-    #[cfg(target_os = "linux")]
-    return namespace::check_rates();
-    #[cfg(not(target_os = "linux"))]
-    Err(UNSUPPORTED.to_owned())
+    namespace::check_rates()
 }
 
 /// Checks that links between named places can drop packets at random on this machine.
@@ -55,10 +38,7 @@ pub fn check_rates() -> Result<(), String> {
 /// # Errors
 /// The missing requirement, with a hint.
 pub fn check_losses() -> Result<(), String> {
-    #[cfg(target_os = "linux")]
-    return namespace::check_losses();
-    #[cfg(not(target_os = "linux"))]
-    Err(UNSUPPORTED.to_owned())
+    namespace::check_losses()
 }
 
 /// Divides kernel settings into those that exist per network namespace and all others, by looking
@@ -70,10 +50,7 @@ pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSetti
     if settings.is_empty() {
         return Ok(NetworkSettings::default());
     }
-    #[cfg(target_os = "linux")]
-    return namespace::sort_settings(settings);
-    #[cfg(not(target_os = "linux"))]
-    Err(UNSUPPORTED.to_owned())
+    namespace::sort_settings(settings)
 }
 
 /// Runs `work` in a temporary network in which the load's source addresses are local, as in the
@@ -85,25 +62,15 @@ pub(crate) fn rehearse<T: Send>(
     sources: &[AddressBlock],
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, String> {
-    #[cfg(target_os = "linux")]
-    return namespace::rehearse(sources, work);
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = (sources, work);
-        Err(UNSUPPORTED.to_owned())
-    }
+    namespace::rehearse(sources, work)
 }
 
 /// Handle to the network namespace of a named place, in which threads of this process can run.
 #[derive(Debug)]
-pub struct NetnsHandle(
-    #[cfg(target_os = "linux")] SandboxEntry,
-    #[cfg(not(target_os = "linux"))] std::convert::Infallible,
-);
+pub struct NetnsHandle(SandboxEntry);
 
 impl NetnsHandle {
     /// Creates a handle to the network namespace of `entry`.
-    #[cfg(target_os = "linux")]
     pub(crate) fn to(entry: &SandboxEntry) -> io::Result<Self> {
         entry.try_clone().map(Self)
     }
@@ -114,13 +81,7 @@ impl NetnsHandle {
     /// # Errors
     /// The namespace can't be entered; `work` was not run.
     pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        #[cfg(target_os = "linux")]
-        return self.0.run_inside(work);
-        #[cfg(not(target_os = "linux"))]
-        {
-            drop(work);
-            match self.0 {}
-        }
+        self.0.run_inside(work)
     }
 }
 
@@ -129,7 +90,6 @@ impl fmt::Display for PlaceKind {
         f.write_str(match self {
             Self::Native => "native",
             Self::Namespace => "namespace",
-            Self::Jail => "jail",
             Self::Named(_) => "with a name",
         })
     }
@@ -142,16 +102,7 @@ impl fmt::Display for PlaceKind {
 pub fn check(kind: PlaceKind) -> Result<(), String> {
     match kind {
         PlaceKind::Native => Ok(()),
-        #[cfg(target_os = "linux")]
         PlaceKind::Namespace => namespace::check(),
-        #[cfg(not(target_os = "linux"))]
-        PlaceKind::Namespace => {
-            Err("namespaces exist on Linux only (on FreeBSD, use place = \"jail\")".to_owned())
-        }
-        PlaceKind::Jail => jail::check(),
-        #[cfg(target_os = "linux")]
         PlaceKind::Named(_) => namespace::check_network(),
-        #[cfg(not(target_os = "linux"))]
-        PlaceKind::Named(_) => Err(UNSUPPORTED.to_owned()),
     }
 }

@@ -3,11 +3,9 @@
 
 use std::net::Ipv4Addr;
 
-#[cfg(target_os = "linux")]
 use crate::system::command;
 
 /// Candidates for the /16 network. Rarely used networks come first.
-#[cfg(any(target_os = "linux", test))]
 const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(10, 213, 0, 0),
     Ipv4Addr::new(10, 87, 0, 0),
@@ -41,13 +39,11 @@ impl Subnet {
     }
 
     /// Returns the /16 network that contains all subnets, as the destination of a route.
-    #[cfg(target_os = "linux")]
     pub(crate) fn base_route(self) -> String {
         format!("{}/16", self.base)
     }
 
     /// Returns the name of the host's end of the link.
-    #[cfg(any(target_os = "linux", test))]
     pub(crate) fn link_name(self) -> String {
         format!("prony{}", self.number)
     }
@@ -59,7 +55,6 @@ impl Subnet {
 
 /// Returns the first candidate for the /16 network that overlaps no address and no route of this
 /// host.
-#[cfg(target_os = "linux")]
 pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     let routes = command::run("ip", &["-4", "-o", "route", "show", "table", "all"])
         .map_err(|error| error.to_string())?;
@@ -75,7 +70,6 @@ pub(super) fn free_base() -> Result<Ipv4Addr, String> {
 /// Chooses a /16 network from the output of `ip -4 -o route show table all`, which includes local
 /// addresses. Routes over prony's own links are ignored, and so are routes of links that were just
 /// removed (`if12`).
-#[cfg(any(target_os = "linux", test))]
 fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     let taken: Vec<(u32, u32)> = routes
         .lines()
@@ -89,7 +83,6 @@ fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     })
 }
 
-#[cfg(any(target_os = "linux", test))]
 fn is_own_link(word: &str) -> bool {
     let mut numbers = ["prony", "if"]
         .into_iter()
@@ -98,7 +91,6 @@ fn is_own_link(word: &str) -> bool {
 }
 
 /// Returns the first and last address of `a.b.c.d` or `a.b.c.d/n`; `None` for a default route.
-#[cfg(any(target_os = "linux", test))]
 fn parse_network(word: &str) -> Option<(u32, u32)> {
     let (address, bits) = match word.split_once('/') {
         Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),

@@ -264,7 +264,7 @@ fn service() -> Vec<ReferenceKey> {
         key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments that run \
             the command"),
         key("library_path", Path, "none", "\"lib\"", "folder prepended to LD_LIBRARY_PATH"),
-        key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, jail (FreeBSD), or the name of a [place.NAME]"),
+        key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, or the name of a [place.NAME]"),
         key("host", Text, "\"local\"", "\"role=server\"", "agent that runs the service: its name or a label"),
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
         key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; that \
@@ -330,7 +330,7 @@ fn telemetry() -> Vec<ReferenceKey> {
         key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "scope \
         in which cycles, instructions and cache misses are counted"),
         key("remote", Text, "none", "\"user@10.0.0.2\"", "machine that runs the remote services, \
-            measured over ssh; \"\" means none"),
+            measured over ssh (FreeBSD: experimental); \"\" means none"),
         key("ssh", List, "none", "[\"-i\", \"key\"]", "additional arguments for ssh"),
     ]
 }

@@ -1,4 +1,4 @@
-//! Execution of system commands such as `ip` and `jail`.
+//! Execution of system commands such as `ip`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

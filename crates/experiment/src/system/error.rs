@@ -41,15 +41,14 @@ pub enum HostError {
     },
     /// A kernel setting can't be applied in a named place.
     Setting {
-        /// Name of the place (a network namespace or jail) that has the setting.
+        /// Name of the place (a network namespace) that has the setting.
         place: String,
         /// Name of the setting, including its value if the value is at fault.
         setting: String,
         /// Reason why the kernel rejected the setting.
         reason: String,
     },
-    /// The path of a UNIX socket doesn't fit into a socket address (108 bytes on Linux, 104 on
-    /// FreeBSD).
+    /// The path of a UNIX socket doesn't fit into a socket address (108 bytes).
     PathTooLong(PathBuf),
     /// A file name leads out of the service's folder.
     BadName(String),

@@ -3,16 +3,8 @@
 /// Process name of keepers. It differs from prony's, so `pkill prony` doesn't match keepers.
 pub(crate) const KEEPER_NAME: &str = "keeper";
 
-/// A step that prony performs between `fork` and `exec`. Each operating system uses a subset of the
-/// steps.
+/// A step that prony performs between `fork` and `exec`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(
-        dead_code,
-        reason = "each operating system uses only some of the steps"
-    )
-)]
 pub(crate) enum LaunchStep {
     Session = 1,
     Orphans,
@@ -25,11 +17,10 @@ pub(crate) enum LaunchStep {
     MapUsers,
     Cores,
     OpenFiles,
-    EnterJail,
 }
 
 impl LaunchStep {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Session,
         Self::Orphans,
         Self::Fork,
@@ -41,7 +32,6 @@ impl LaunchStep {
         Self::MapUsers,
         Self::Cores,
         Self::OpenFiles,
-        Self::EnterJail,
     ];
 
     /// Describes the step, to follow "could not" in a message.
@@ -60,7 +50,6 @@ impl LaunchStep {
             Self::MapUsers => "map users into the namespace",
             Self::Cores => "bind to the plan's cores (check that they are online and allowed)",
             Self::OpenFiles => "set the limit on open files",
-            Self::EnterJail => "enter the jail",
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Access to the operating system: processes, counters, programs, ports, and system commands.
 //!
-//! Input: names and process IDs. Output: process tables, samples and facts. The functions for the
-//! target operating system are re-exported here under common names; [`freebsd`] is experimental.
+//! Input: names and process IDs. Output: process tables, samples and facts.
 
 pub(crate) mod command;
 mod error;
 pub(crate) mod foreign;
 pub(crate) mod fork;
-pub mod freebsd;
 pub(crate) mod inspect;
-#[cfg(target_os = "linux")]
 pub(crate) mod linux;
 pub mod port;
 pub(crate) mod proc_files;
@@ -23,12 +20,6 @@ use crate::environment::MachineFacts;
 
 pub use error::HostError;
 
-#[cfg(target_os = "freebsd")]
-pub(crate) use freebsd::{
-    SampledService, Sampler, allowed_cores, boot_id, environment, hardware, online_cores,
-    port_holder, processes, start_of, udp_is_bound,
-};
-#[cfg(target_os = "linux")]
 pub(crate) use linux::{
     SampledService, Sampler, allowed_cores, boot_id, environment, hardware, kernel_log,
     online_cores, port_holder, processes, start_of, udp_is_bound,
@@ -37,12 +28,7 @@ pub(crate) use linux::{
 /// Returns the memory in bytes that new processes can use without swapping; `None` if the system
 /// doesn't report it.
 pub(crate) fn memory_available_bytes() -> Option<u64> {
-    #[cfg(target_os = "linux")]
-    {
-        linux::memory_available_bytes()
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
+    linux::memory_available_bytes()
 }
 
 /// Reads facts about this machine.
@@ -54,7 +40,6 @@ pub fn this_machine() -> MachineFacts {
 /// Keeps the calling thread, and the threads and processes that it starts, off the given cores if
 /// other cores are available.
 pub(crate) fn avoid_cores(avoid: &[usize]) {
-    #[cfg(target_os = "linux")]
     if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
         for &core in avoid {
             if core < rustix::thread::CpuSet::MAX_CPU {
@@ -66,6 +51,4 @@ pub(crate) fn avoid_cores(avoid: &[usize]) {
             let _ = rustix::thread::sched_setaffinity(None, &allowed);
         }
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = avoid;
 }

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 
 use crate::system::process::Process;
-#[cfg(any(target_os = "linux", test))]
 use crate::telemetry::IoCounters;
 use crate::telemetry::{
     CoreTimes, HostSample, InterfaceCounters, NetworkBytes, TcpCounters, UdpCounters,
@@ -189,7 +188,6 @@ fn softirq_included(stat: &str) -> Option<bool> {
 
 /// Like `softirq_included`, but detects this from the kernel's build configuration,
 /// `/boot/config-RELEASE`.
-#[cfg(any(target_os = "linux", test))]
 pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
     let mut options = config.lines().map(str::trim);
     if options.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
@@ -199,7 +197,6 @@ pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
 }
 
 /// Parses the boot time from `stat`, in seconds of the UNIX epoch.
-#[cfg(any(target_os = "linux", test))]
 pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
     number_after(stat, "btime ")
 }
@@ -237,7 +234,6 @@ pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
 }
 
 /// Parses the numbers of voluntary and involuntary context switches from a thread's `status`.
-#[cfg(any(target_os = "linux", test))]
 pub(crate) fn switches(status: &str) -> (u64, u64) {
     let value = |name: &str| number_after(status, name).unwrap_or(0);
     (
@@ -252,7 +248,6 @@ pub(crate) fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
 }
 
 /// Parses the number of read and write calls, and of bytes written to disk, from a process's `io`.
-#[cfg(any(target_os = "linux", test))]
 pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
     let value = |name: &str| number_after(io, name);
     Some(IoCounters {
@@ -316,7 +311,6 @@ pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
 }
 
 /// Returns true if a socket is bound to the port, according to `net/udp` or `net/udp6`.
-#[cfg(any(target_os = "linux", test))]
 pub(crate) fn has_udp_port(udp: &str, port: u16) -> bool {
     let of_line = |line: &str| {
         let (_, local) = line.split_whitespace().nth(1)?.rsplit_once(':')?;

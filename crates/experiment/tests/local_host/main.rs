@@ -2,7 +2,6 @@
 //!
 //! The services are shells and other basic programs, so no server needs to be installed. Tests with
 //! namespaces require root and iproute2, and fail if these are missing.
-#![cfg(target_os = "linux")]
 
 mod cleanup;
 mod keepers;

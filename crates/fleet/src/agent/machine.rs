@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
-use std::process::Command;
 
 use rustix::process::{Resource, getrlimit};
 use rustix::system::uname;
@@ -75,18 +74,7 @@ impl MachineFacts {
 }
 
 fn clock_source() -> Option<String> {
-    let text = match fs::read_to_string(CLOCK_SOURCE_PATH) {
-        Ok(text) => text,
-        Err(_) if cfg!(target_os = "freebsd") => {
-            let mut sysctl = Command::new("sysctl");
-            let output = sysctl
-                .args(["-n", "kern.timecounter.hardware"])
-                .output()
-                .ok()?;
-            String::from_utf8(output.stdout).ok()?
-        }
-        Err(_) => return None,
-    };
+    let text = fs::read_to_string(CLOCK_SOURCE_PATH).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 

@@ -158,34 +158,3 @@ fn the_document_lists_the_permissions_of_each_role() {
     }
     assert_eq!(documented, tables(), "UPDATE_GOLDEN=1 updates it");
 }
-
-/// Runs the supervisor script of deploy/rc.d with a shell command, and returns its exit status.
-fn supervise(program: &str) -> Option<i32> {
-    let mut command = Command::new("sh");
-    command
-        .arg(file("deploy/rc.d/prony-agent-supervise"))
-        .args(["sh", "-c", program])
-        .env("RESTART_DELAY", "0");
-    command.status().unwrap().code()
-}
-
-#[test]
-fn the_supervisor_restarts_an_agent_unless_its_arguments_are_wrong() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("starts");
-    let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
-    // The command exits with status 1 twice, then with status 2.
-    let program = format!(
-        "echo start >> {log}; [ $(wc -l < {log}) -lt 3 ] || exit 2; exit 1",
-        log = log.display()
-    );
-    assert_eq!(supervise(&program), Some(2));
-    assert_eq!(starts(), 3);
-    // A SIGTERM to the supervisor also ends the agent.
-    let program = format!(
-        "trap 'exit 7' TERM; echo start >> {}; kill -TERM $PPID; while :; do sleep 0.05; done",
-        log.display()
-    );
-    assert_eq!(supervise(&program), Some(7));
-    assert_eq!(starts(), 4);
-}

@@ -110,7 +110,7 @@ words! {
     pub enum IoChoice {
         Auto = "auto": "The fastest that this system supports",
         Uring = "uring": "Completions: io_uring, on Linux 6.1 and later",
-        Poll = "poll": "Readiness: epoll on Linux, kqueue on FreeBSD",
+        Poll = "poll": "Readiness: epoll",
         Xdp = "xdp": "prony's own TCP over AF_XDP; needs --interface, root, and Linux 5.11 or later",
     }
 }

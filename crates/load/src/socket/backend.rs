@@ -9,12 +9,10 @@ use crate::settings::IoChoice;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Completion-based: io_uring.
-    #[cfg(target_os = "linux")]
     Uring,
-    /// Readiness-based: epoll or kqueue.
+    /// Readiness-based: epoll.
     Poll,
     /// TCP in this process, over AF_XDP.
-    #[cfg(target_os = "linux")]
     Xdp,
 }
 
@@ -22,10 +20,8 @@ impl Backend {
     /// Returns the name of the backend in records.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            #[cfg(target_os = "linux")]
             Backend::Uring => "uring",
             Backend::Poll => "poll",
-            #[cfg(target_os = "linux")]
             Backend::Xdp => "xdp",
         }
     }
@@ -45,7 +41,6 @@ impl Backend {
             return Ok((Backend::Poll, None));
         }
         // The AF_XDP interface was already checked together with the targets.
-        #[cfg(target_os = "linux")]
         if flag == IoChoice::Xdp {
             return Ok((Backend::Xdp, None));
         }
@@ -64,25 +59,18 @@ impl Backend {
                 let note = format!(
                     "io_uring is not available on this system ({error}), so the load used epoll"
                 );
-                Ok((Backend::Poll, cfg!(target_os = "linux").then_some(note)))
+                Ok((Backend::Poll, Some(note)))
             }
         }
     }
 }
 
 /// Returns io_uring if a trial shows that it works for this number of workers.
-#[cfg(target_os = "linux")]
 fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
     super::uring::test_rings(workers, capacity as usize).map(|()| Backend::Uring)
 }
 
-/// Fails, because only Linux has io_uring.
-#[cfg(not(target_os = "linux"))]
-fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

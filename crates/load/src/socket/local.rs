@@ -4,17 +4,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Name of the system setting for the range of local ports.
-#[cfg(target_os = "linux")]
 pub(crate) const PORT_RANGE_NAME: &str = "net.ipv4.ip_local_port_range";
-/// Name of the system setting for the range of local ports.
-#[cfg(not(target_os = "linux"))]
-pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 
 /// A local address and local ports that override the system's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +43,6 @@ pub(crate) struct LocalPorts {
 
 impl LocalPorts {
     /// The lowest and the highest port.
-    #[cfg(target_os = "linux")]
     pub(crate) fn ends(self) -> std::ops::RangeInclusive<u16> {
         self.low..=self.high
     }
@@ -79,7 +73,6 @@ pub(crate) struct HeldPorts {
 ///
 /// The address does not belong to this machine.
 pub(crate) fn bind_to_source(socket: &Socket, source: Source) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
         // IP_LOCAL_PORT_RANGE (ip(7)), since Linux 6.3. Older kernels reject the option and use the
         // system's range.
@@ -88,14 +81,11 @@ pub(crate) fn bind_to_source(socket: &Socket, source: Source) -> io::Result<()> 
     let Some(address) = source.address else {
         return Ok(());
     };
-    #[cfg(target_os = "linux")]
-    {
-        // If the system refuses this option, the bind chooses a port.
-        set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
-        if source.binding == Binding::Free {
-            // If the system refuses this option, the bind fails with an error.
-            set_ip_option(socket, libc::IP_FREEBIND, 1);
-        }
+    // If the system refuses this option, the bind chooses a port.
+    set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+    if source.binding == Binding::Free {
+        // If the system refuses this option, the bind fails with an error.
+        set_ip_option(socket, libc::IP_FREEBIND, 1);
     }
     socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
 }
@@ -108,7 +98,6 @@ pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
     socket.set_recv_buffer_size(bytes as usize)
 }
 
-#[cfg(target_os = "linux")]
 fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
     // SAFETY: the pointer refers to a local integer, whose size is passed along.
     unsafe {
@@ -177,10 +166,7 @@ fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
 
 /// Returns the system's range of local ports, if the system reports it.
 pub(crate) fn local_ports() -> Option<LocalPorts> {
-    #[cfg(target_os = "linux")]
-    return port_range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?);
-    #[cfg(not(target_os = "linux"))]
-    None
+    port_range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)
 }
 
 /// Returns the number of TCP sockets in use and in TIME_WAIT in this network namespace.
@@ -351,10 +337,8 @@ mod tests {
         assert_eq!(local_route(&line("80200001")), Some(block));
         assert_eq!(local_route(&line("00000001")), None);
         assert_eq!(local_route("x"), None);
-        if cfg!(target_os = "linux") {
-            assert!(has_local_route("::1".parse().unwrap()));
-            assert!(!has_local_route("2001:db8::1".parse().unwrap()));
-        }
+        assert!(has_local_route("::1".parse().unwrap()));
+        assert!(!has_local_route("2001:db8::1".parse().unwrap()));
     }
 
     #[test]
@@ -370,12 +354,10 @@ mod tests {
         let address = server.local_addr().unwrap();
         let _client = std::net::TcpStream::connect(address).unwrap();
         let destinations = [address].into();
-        if cfg!(target_os = "linux") {
-            let held = held_ports(&destinations, |_| true);
-            assert_eq!((held.count, held.waiting), (1, 0));
-            assert_eq!(held_ports(&destinations, |_| false).count, 0);
-            assert!(sockets_in_use() >= 2);
-            assert!(local_ports().is_some());
-        }
+        let held = held_ports(&destinations, |_| true);
+        assert_eq!((held.count, held.waiting), (1, 0));
+        assert_eq!(held_ports(&destinations, |_| false).count, 0);
+        assert!(sockets_in_use() >= 2);
+        assert!(local_ports().is_some());
     }
 }

@@ -42,9 +42,7 @@ mod quic;
 #[cfg(test)]
 pub(crate) mod simulated;
 pub(crate) mod system;
-#[cfg(target_os = "linux")]
 mod uring;
-#[cfg(target_os = "linux")]
 mod xdp;
 
 use std::io;
@@ -60,9 +58,7 @@ pub(crate) use datagram::UdpDatagrams;
 pub(crate) use datagram::simulated as simulated_datagrams;
 pub(crate) use poll::PollSockets;
 pub(crate) use quic::QuicSockets;
-#[cfg(target_os = "linux")]
 pub(crate) use uring::UringSockets;
-#[cfg(target_os = "linux")]
 pub(crate) use xdp::{XdpLink, XdpOptions, XdpSetup, XdpSockets};
 
 use crate::quic::QuicConnection;

@@ -1,12 +1,9 @@
 //! Error numbers, threads and processes of the operating system. Only this module and the backends
 //! depend on them.
 
-#[cfg(target_os = "linux")]
 use std::cell::Cell;
 use std::io;
-#[cfg(target_os = "linux")]
 use std::net::Shutdown;
-#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -49,19 +46,14 @@ pub(crate) fn connect_would_block(error: &io::Error) -> bool {
 /// Returns the number of bytes that the system has accepted but not yet sent on a TCP connection; 0
 /// if the system does not report it.
 pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        /// Reads the part of the send queue that was not sent (tcp(7)).
-        const SIOCOUTQNSD: libc::Ioctl = 0x894b;
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: the call writes one integer to a local variable.
-        let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
-        if done == 0 {
-            return u64::try_from(bytes).unwrap_or(0);
-        }
+    /// Reads the part of the send queue that was not sent (tcp(7)).
+    const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the call writes one integer to a local variable.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
+    if done == 0 {
+        return u64::try_from(bytes).unwrap_or(0);
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = socket;
     0
 }
 
@@ -72,30 +64,24 @@ pub(crate) fn usable_cores() -> usize {
 }
 
 /// Acknowledges the received bytes of a TCP connection immediately, and leaves the rules for later
-/// bytes as they are. Does nothing on other sockets and systems.
+/// bytes as they are. Does nothing on other sockets.
 pub(crate) fn acknowledge(socket: &Socket) {
-    #[cfg(target_os = "linux")]
-    {
-        // An even value other than zero acknowledges once (tcp(7), TCP_QUICKACK).
-        let once: libc::c_int = 2;
-        // SAFETY: the pointer refers to an integer, whose size is passed along.
-        unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_QUICKACK,
-                (&raw const once).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            );
-        }
+    // An even value other than zero acknowledges once (tcp(7), TCP_QUICKACK).
+    let once: libc::c_int = 2;
+    // SAFETY: the pointer refers to an integer, whose size is passed along.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_QUICKACK,
+            (&raw const once).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = socket;
 }
 
 /// Closes a connection immediately. Unsent and unread bytes are dropped, TCP sends RST, and no
 /// TIME_WAIT remains. Threads that are waiting for the socket wake up.
-#[cfg(target_os = "linux")]
 pub(crate) fn abort(socket: &Socket) {
     // SAFETY: an address consists of integers, for which zero is valid.
     let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
@@ -123,9 +109,8 @@ pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
 }
 
 /// Returns the time for which the calling thread was ready to run but had no core; zero if the
-/// system does not report it (Linux: the second value in schedstat, proc(5)).
+/// system does not report it (the second value in schedstat, proc(5)).
 pub(crate) fn thread_run_delay() -> Nanos {
-    #[cfg(target_os = "linux")]
     if let Ok(text) = std::fs::read_to_string("/proc/thread-self/schedstat")
         && let Some(delay) = text.split_whitespace().nth(1)
     {
@@ -135,52 +120,42 @@ pub(crate) fn thread_run_delay() -> Nanos {
 }
 
 /// Returns the time for which the machine has been suspended since it started, or slightly less.
-/// Returns zero if the system does not report it. On Linux, CLOCK_BOOTTIME includes this time and
+/// CLOCK_BOOTTIME includes this time and
 /// CLOCK_MONOTONIC does not (clock_gettime(2)).
 pub(crate) fn suspended_time() -> Nanos {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::time::{ClockId, clock_gettime};
-        let nanos = |clock| {
-            let time = clock_gettime(clock);
-            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-            Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
-        };
-        // The clocks are read in this order so that a preemption between the readings can only
-        // make the result smaller.
-        let since_boot = nanos(ClockId::Boottime);
-        since_boot.since(nanos(ClockId::Monotonic))
-    }
-    #[cfg(not(target_os = "linux"))]
-    Nanos::ZERO
+    use rustix::time::{ClockId, clock_gettime};
+    let nanos = |clock| {
+        let time = clock_gettime(clock);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
+    };
+    // The clocks are read in this order so that a preemption between the readings can only
+    // make the result smaller.
+    let since_boot = nanos(ClockId::Boottime);
+    since_boot.since(nanos(ClockId::Monotonic))
 }
 
 /// Sleeps for a few microseconds. Linux may prolong a thread's sleeps by up to 50 µs unless the
 /// thread asks for less (PR_SET_TIMERSLACK, prctl(2)).
 pub(crate) fn sleep_precisely(time: Duration) {
-    #[cfg(target_os = "linux")]
-    {
-        const SLACK_NANOS: libc::c_ulong = 1_000;
-        thread_local! {
-            static IS_PRECISE: Cell<bool> = const { Cell::new(false) };
-        }
-        if !IS_PRECISE.replace(true) {
-            // SAFETY: this option takes a number. If it fails, sleeps take longer.
-            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NANOS, 0, 0, 0) };
-        }
+    const SLACK_NANOS: libc::c_ulong = 1_000;
+    thread_local! {
+        static IS_PRECISE: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_PRECISE.replace(true) {
+        // SAFETY: this option takes a number. If it fails, sleeps take longer.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NANOS, 0, 0, 0) };
     }
     std::thread::sleep(time);
 }
 
 /// Time slice that [`request_short_slice`] requests, in nanoseconds. It is the kernel's minimum.
-#[cfg(target_os = "linux")]
 const SLICE_NANOS: u64 = 100_000;
 
 /// Requests a short time slice for the calling thread. After a wake-up, the thread then seldom
 /// waits until another thread on its core has used up a slice of several milliseconds. Linux grants
 /// such requests since version 6.12 (sched_setattr(2)). A thread whose scheduling policy is not the
 /// default is left unchanged.
-#[cfg(target_os = "linux")]
 pub(crate) fn request_short_slice() {
     // SAFETY: the attributes consist of integers, for which zero is valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -195,13 +170,9 @@ pub(crate) fn request_short_slice() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Does nothing, because only Linux lets threads ask for a time slice.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn request_short_slice() {}
-
 /// Returns the process's peak resident memory in bytes.
 pub(crate) fn peak_memory_bytes() -> u64 {
-    // Both Linux and FreeBSD report kibibytes (getrusage(2)).
+    // Linux reports kibibytes (getrusage(2)).
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
 }
 

@@ -251,7 +251,7 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
             Ok(binding) => all = all.max(binding),
             Err(error) => {
                 let text = if error.kind() == io::ErrorKind::AddrNotAvailable {
-                    let hint = assign_hint::assign_hint(range, address, std::env::consts::OS);
+                    let hint = assign_hint::assign_hint(range, address);
                     format!(
                         ": {address} is not an address of this machine ({error}); {hint}. A target \
                          on another machine needs a route back to it"

@@ -31,7 +31,6 @@ fn is_found(record: &Record) -> bool {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn a_body_that_waits_for_an_acknowledgment_is_found() {
     let server = in_two_writes(false, Duration::ZERO);
     // On a busy machine, bodies may arrive late for other reasons, so a load may find nothing.

@@ -194,7 +194,6 @@ fn a_rate_is_kept_despite_a_hostile_server() {
     }
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn hostile_servers_cost_no_memory() {
     if !is_alone("hostile_servers_cost_no_memory") {
@@ -232,7 +231,6 @@ fn hostile_servers_cost_no_memory() {
 }
 
 /// Runs a test of this module again in a separate process. Returns true within that process.
-#[cfg(target_os = "linux")]
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "PRONY_TEST_IS_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -256,7 +254,6 @@ fn is_alone(test: &str) -> bool {
 }
 
 /// Peak memory of this process (proc(5), VmHWM).
-#[cfg(target_os = "linux")]
 fn peak_memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

@@ -22,10 +22,8 @@ pub(crate) const READINESS: &str = "PRONY_TEST_READINESS";
 pub(crate) fn io() -> &'static str {
     if std::env::var_os(READINESS).is_some() {
         "poll"
-    } else if cfg!(target_os = "linux") {
-        "uring"
     } else {
-        "auto"
+        "uring"
     }
 }
 

@@ -35,7 +35,6 @@ mod watched;
 
 /// Runs the tests again, in a separate process whose loads use the readiness backend. That process
 /// prints its own results.
-#[cfg(target_os = "linux")]
 #[test]
 fn the_readiness_backend_passes_the_same_tests() {
     if std::env::var_os(harness::READINESS).is_some() {

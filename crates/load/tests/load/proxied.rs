@@ -1,5 +1,4 @@
 //! Tests of the PROXY protocol. The server first reads the header on each connection.
-#![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

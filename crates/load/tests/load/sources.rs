@@ -1,5 +1,4 @@
 //! Tests of source addresses of connections, and of sources without free ports.
-#![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

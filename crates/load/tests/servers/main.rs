@@ -3,7 +3,6 @@
 //! stops it at the end, even if the test fails.
 //!
 //! `cargo xtask test` installs the servers; without them the tests fail and name the missing one.
-#![cfg(target_os = "linux")]
 
 mod agreement;
 mod apache;

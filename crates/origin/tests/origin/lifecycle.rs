@@ -136,7 +136,7 @@ fn a_path_may_be_as_long_as_the_system_allows() {
         .prefix("o")
         .tempdir_in("/tmp")
         .unwrap();
-    let limit = if cfg!(target_os = "linux") { 107 } else { 103 };
+    let limit = 107;
     let name = |bytes: usize| {
         folder
             .path()

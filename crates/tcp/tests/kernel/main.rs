@@ -1,8 +1,6 @@
 //! The client against the kernel's own TCP, over a TUN device in a network namespace, with packets
 //! dropped at random by nftables. The tests need root, `ip` and `nft`.
 
-#![cfg(target_os = "linux")]
-
 mod load;
 mod server;
 mod tun;

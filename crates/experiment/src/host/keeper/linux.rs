@@ -23,12 +23,6 @@ pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool
     Ok(true)
 }
 
-/// Does nothing, because the service is already in the namespaces.
-#[allow(clippy::unnecessary_wraps, reason = "can fail on other systems")]
-pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<()> {
-    Ok(())
-}
-
 /// Waits until the first process of the namespace, `init`, has ended, and then exits. Runs in the
 /// keeper, outside the namespace.
 fn wait_for_namespace(init: i32) -> ! {

@@ -6,10 +6,9 @@
 //! ```
 //!
 //! A keeper is a fork of prony that never executes another program. It adopts the orphans of its
-//! service (Linux: `PR_SET_CHILD_SUBREAPER`, or as pid 1 of a process namespace; FreeBSD:
-//! `PROC_REAP_ACQUIRE`, outside the jail). A daemon that forks twice and starts its own session
-//! therefore still descends from the keeper. At any time, the service consists of exactly the
-//! keeper's descendants. Telemetry counts these processes, and stopping the service kills them.
+//! service (`PR_SET_CHILD_SUBREAPER`, or as pid 1 of a process namespace). A daemon that forks
+//! twice and starts its own session therefore still descends from the keeper. At any time, the
+//! service consists of exactly the keeper's descendants. Telemetry counts these processes, and stopping the service kills them.
 //!
 //! - If prony ends for any reason, its keepers kill their services and end.
 //! - If a signal has stopped a keeper, prony continues the keeper before it stops the service.
@@ -22,21 +21,10 @@
 use std::io;
 use std::os::fd::RawFd;
 
-#[cfg(target_os = "freebsd")]
-mod freebsd;
-#[cfg(target_os = "linux")]
 mod linux;
-
-#[cfg(target_os = "freebsd")]
-use freebsd as system;
-#[cfg(target_os = "linux")]
-use linux as system;
 
 use super::channel::{self, KeeperCommand, KeeperMessage};
 use crate::system::fork::{LaunchStep, fork};
-#[cfg(target_os = "freebsd")]
-pub(super) use freebsd::FreeBsdCoreSet as CoreSet;
-#[cfg(target_os = "linux")]
 pub(super) use linux::LinuxCoreSet as CoreSet;
 
 /// Parameters of the forked process, which are prepared before the fork.
@@ -48,15 +36,10 @@ pub(super) struct KeeperSetup {
     pub(super) cores: Option<CoreSet>,
     /// Limit on open files; `None` leaves the limit unchanged.
     pub(super) open_files: Option<u64>,
-    /// Sandbox to enter: the descriptor of a network namespace (Linux) or the ID of a jail
-    /// (FreeBSD).
+    /// Sandbox to enter: the descriptor of a network namespace.
     pub(super) sandbox: Option<i32>,
     /// Descriptor of a network namespace to join without entering any other namespace. Mutually
     /// exclusive with `sandbox`.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        allow(dead_code, reason = "named places exist on Linux only")
-    )]
     pub(super) network: Option<i32>,
 }
 
@@ -72,19 +55,18 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
             permit_open_files(files as libc::rlim_t),
         )?;
     }
-    #[cfg(target_os = "linux")]
     if let Some(network) = setup.network {
         checked(
             channel,
             LaunchStep::JoinNetwork,
-            system::join_network(network),
+            linux::join_network(network),
         )?;
     }
     let is_init = match setup.sandbox {
-        Some(sandbox) => system::enter_as_keeper(sandbox, channel)?,
+        Some(sandbox) => linux::enter_as_keeper(sandbox, channel)?,
         None => false,
     };
-    checked(channel, LaunchStep::Orphans, system::adopt_orphans())?;
+    checked(channel, LaunchStep::Orphans, linux::adopt_orphans())?;
     let mut detached = [0; 2];
     // SAFETY: the array has room for two descriptors.
     let piped = unsafe { libc::pipe2(detached.as_mut_ptr(), libc::O_CLOEXEC) };
@@ -116,17 +98,14 @@ fn wait_for_end([read, write]: [RawFd; 2]) {
 /// Performs the last steps before `exec`, in the service's process.
 fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     checked(setup.channel, LaunchStep::Session, begin_session())?;
-    match setup.sandbox {
-        Some(sandbox) => system::enter_as_service(sandbox, setup.channel)?,
-        // In a sandbox, this process ID differs from the process ID on the host.
-        None => channel::send(setup.channel, KeeperMessage::MainStarted(own_pid())),
+    // In a sandbox, this process ID differs from the process ID on the host.
+    if setup.sandbox.is_none() {
+        channel::send(setup.channel, KeeperMessage::MainStarted(own_pid()));
     }
     if let Some(cores) = &setup.cores {
-        checked(setup.channel, LaunchStep::Cores, system::run_on(cores))?;
+        checked(setup.channel, LaunchStep::Cores, linux::run_on(cores))?;
     }
     if let Some(files) = setup.open_files {
-        // On FreeBSD, limits are signed, and negative ones are rejected.
-        let files = files as libc::rlim_t;
         let limit = libc::rlimit {
             rlim_cur: files,
             rlim_max: files,
@@ -178,7 +157,7 @@ fn own_pid() -> i32 {
 /// Makes this process adopt orphans among its descendants, such as the processes of a service whose
 /// keeper was killed. Returns false if the system doesn't support this.
 pub(super) fn adopt_orphans() -> bool {
-    system::adopt_orphans() >= 0
+    linux::adopt_orphans() >= 0
 }
 
 fn exit(status: i32) -> ! {
@@ -189,7 +168,7 @@ fn exit(status: i32) -> ! {
 /// Runs the keeper: reaps ended processes, forwards signals, and exits after the service's last
 /// process has ended.
 fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
-    system::detach(Some(channel));
+    linux::detach(Some(channel));
     let waiting_mask = block_signals();
     let mut main_runs = true;
     let mut stop_signal = None;
@@ -207,7 +186,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                     // Forward the signal to processes that outlive the main process, such as the
                     // children of a shell.
                     if let Some(signal) = stop_signal {
-                        system::signal_children(signal);
+                        linux::signal_children(signal);
                     }
                 }
                 _ => {}
@@ -233,7 +212,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                     // reaped.
                     unsafe { libc::kill(main, signal) };
                 } else {
-                    system::signal_children(signal);
+                    linux::signal_children(signal);
                 }
             }
             // When pid 1 ends, the kernel kills all processes in its namespace.
@@ -248,7 +227,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
 /// children of this process.
 fn kill_all(main: i32) -> ! {
     loop {
-        if !system::signal_children(libc::SIGKILL) {
+        if !linux::signal_children(libc::SIGKILL) {
             // This kernel doesn't list children, so kill at least the process group of the main
             // process. SAFETY: the call takes no pointers.
             unsafe { libc::kill(-main, libc::SIGKILL) };

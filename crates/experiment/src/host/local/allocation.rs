@@ -13,11 +13,7 @@ use crate::system::{self, port};
 use crate::topology::Topology;
 
 /// Size of the path field in a UNIX socket address, including the final NUL.
-const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
-    104
-} else {
-    108
-};
+const SOCKET_PATH_MAX: usize = 108;
 
 impl LocalHost {
     /// Creates the networks and sandboxes, then picks the endpoints. If this fails, the run state
@@ -92,7 +88,7 @@ impl LocalHost {
 }
 
 fn has_sandbox(wanted: &Allocation) -> bool {
-    matches!(wanted.place, PlaceKind::Namespace | PlaceKind::Jail)
+    wanted.place == PlaceKind::Namespace
 }
 
 /// Returns `prony-` followed by the name of the run's folder. This prefix is unique as long as the

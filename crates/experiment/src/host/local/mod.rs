@@ -174,7 +174,6 @@ impl LocalHost {
         service: &LocalService,
         probe: &ReadinessProbe,
     ) -> Result<Option<NetnsHandle>, HostError> {
-        #[cfg(target_os = "linux")]
         if let Some(sandbox) = service.sandbox.as_ref().filter(|_| probe.looks_at_ports()) {
             let handle = NetnsHandle::to(&sandbox.entry()?);
             let failed = HostError::file("open", Path::new("network namespace"));
@@ -184,7 +183,6 @@ impl LocalHost {
     }
 
     /// Returns the TCP ports of the services' listeners, with the name of each service.
-    #[cfg(target_os = "linux")]
     fn ports(&self) -> BTreeMap<u16, String> {
         let mut ports = BTreeMap::new();
         for (name, service) in &self.services {
@@ -272,10 +270,7 @@ impl LocalHost {
         let own = running.map(|(name, service, running)| SampledService {
             service: name.clone(),
             keeper: Some(running.keeper_pid()),
-            #[cfg(target_os = "linux")]
             has_init: service.is_isolated(),
-            #[cfg(not(target_os = "linux"))]
-            sandbox: service.sandbox.as_ref().map(|sandbox| sandbox.inside),
             follow: service.follow.clone(),
         });
         own.chain(self.monitors.external_services()).collect()
@@ -435,7 +430,6 @@ impl Host for LocalHost {
 
     fn watch(&mut self, watch: WatchSpec) {
         self.monitors.set(watch);
-        #[cfg(target_os = "linux")]
         self.monitors.begin_kernel_log();
     }
 
@@ -465,7 +459,6 @@ impl Host for LocalHost {
 
     fn take_findings(&mut self) -> Vec<Finding> {
         let mut findings = self.monitors.findings();
-        #[cfg(target_os = "linux")]
         findings.extend(self.monitors.syn_floods(&self.ports()));
         findings
     }

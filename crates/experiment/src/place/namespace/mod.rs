@@ -66,10 +66,6 @@ pub(crate) struct NamespaceSandbox {
 }
 
 impl NamespaceSandbox {
-    /// Always true: the network and process IDs are separate from the host's, and the first process
-    /// is a keeper.
-    pub(crate) const IS_ISOLATED: bool = true;
-
     /// Creates the namespace `name` and its link, and records both in the run state. The addresses
     /// come from the /16 network at `base`. All services of a trial must use the same `base` to
     /// reach each other.

@@ -22,7 +22,7 @@ pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
             file: &plan.origin,
             diagnostics: found,
         };
-        check_networks(layout, &plan.machine, &mut reader);
+        check_networks(layout, &mut reader);
         for need in &rendered.needs {
             check_need(need, &plan.machine, &mut reader);
         }
@@ -44,7 +44,7 @@ fn check_need(need: &MachineNeed, machine: &MachineProfile, reader: &mut PlanRea
         }
         MachineNeedKind::Folder { subject, path } => check_folder(subject, path, line, reader),
         MachineNeedKind::Place { owner, place } => {
-            check_place(owner, *place, line, machine, reader);
+            check_place(owner, *place, line, reader);
         }
     }
 }
@@ -93,37 +93,15 @@ fn check_folder(subject: &str, path: &Path, line: usize, reader: &mut PlanReader
     reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
 }
 
-fn check_place(
-    owner: &str,
-    place: PlaceKind,
-    line: usize,
-    machine: &MachineProfile,
-    reader: &mut PlanReader<'_>,
-) {
-    let (system, name, alternative) = match place {
-        PlaceKind::Native | PlaceKind::Named(_) => return,
-        PlaceKind::Namespace => ("linux", "namespace", "jail"),
-        PlaceKind::Jail => ("freebsd", "jail", "namespace"),
-    };
-    if machine.os != system {
-        let message = format!(
-            "{owner} runs in a {name}, which {} does not support",
-            machine.os
-        );
-        let hint = format!("the closest equivalent here is \"{alternative}\"");
-        reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
-    } else if let Err(reason) = place::check(place) {
-        let message = format!("{owner} can't run in a {name} here: {reason}");
+fn check_place(owner: &str, place: PlaceKind, line: usize, reader: &mut PlanReader<'_>) {
+    if let Err(reason) = place::check(place) {
+        let message = format!("{owner} can't run in a {place} here: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);
     }
 }
 
-/// Checks the places and links that the plan defines. Skipped for a simulated machine with another
-/// operating system, whose networks can't be checked.
-fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
-    if machine.os != std::env::consts::OS {
-        return;
-    }
+/// Checks the places and links that the plan defines.
+fn check_networks(layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     for (named, (line, settings_line)) in layout.topology.places.iter().zip(&layout.place_lines) {
         let name = &named.name;
         if let Err(reason) = place::check(PlaceKind::Named(0)) {

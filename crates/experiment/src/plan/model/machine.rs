@@ -9,37 +9,9 @@ use crate::system::program::{self, MissingProgram};
 /// Command in a plan that stands for the running prony binary.
 const OWN_NAME: &str = "prony";
 
-/// FreeBSD packages of programs that plans are likely to start. [`crate::system::program`] lists
-/// the Debian packages.
-const PORTS: &[(&str, &str)] = &[
-    ("apache2", "apache24"),
-    ("apachectl", "apache24"),
-    ("caddy", "caddy"),
-    ("daphne", "py311-daphne"),
-    ("gunicorn", "py311-gunicorn"),
-    ("h2o", "h2o"),
-    ("haproxy", "haproxy"),
-    ("hitch", "hitch"),
-    ("httpd", "apache24"),
-    ("lighttpd", "lighttpd"),
-    ("memcached", "memcached"),
-    ("nginx", "nginx"),
-    ("node", "node"),
-    ("php-fpm", "php84"),
-    ("puma", "rubygem-puma"),
-    ("python3", "python3"),
-    ("redis-server", "redis"),
-    ("squid", "squid"),
-    ("uvicorn", "py311-uvicorn"),
-    ("uwsgi", "uwsgi"),
-    ("varnishd", "varnish7"),
-];
-
 /// Programs and cores of a machine. Tests simulate other machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineProfile {
-    /// Operating system, as in [`std::env::consts::OS`].
-    pub os: String,
     /// Cores that this process may use, in ascending order.
     pub cores: Vec<usize>,
     /// Folders that are searched for programs, in order.
@@ -53,7 +25,6 @@ impl MachineProfile {
     pub fn this() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         Self {
-            os: std::env::consts::OS.to_owned(),
             cores: usable_cores(),
             path: std::env::split_paths(&path).collect(),
             own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN_NAME)),
@@ -126,17 +97,9 @@ impl MachineProfile {
             return "check the path; relative paths are resolved against the plan's folder"
                 .to_owned();
         }
-        let port = PORTS
-            .iter()
-            .find(|(program, _)| *program == name)
-            .map(|(_, port)| *port);
-        match (missing.package, port) {
-            (_, Some(port)) if self.os == "freebsd" => format!("pkg install {port}"),
-            (Some(debian), None) => format!("apt install {debian}"),
-            (Some(debian), Some(port)) => {
-                format!("apt install {debian}; on FreeBSD: pkg install {port}")
-            }
-            (None, _) => "install it, or write its full path".to_owned(),
+        match missing.package {
+            Some(debian) => format!("apt install {debian}"),
+            None => "install it, or write its full path".to_owned(),
         }
     }
 }
@@ -151,7 +114,6 @@ pub(crate) struct ProgramNotFound {
 
 /// Returns the cores that the scheduler allows this process to use.
 fn usable_cores() -> Vec<usize> {
-    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
     if let Ok(set) = rustix::thread::sched_getaffinity(None) {
         let cores: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU)
             .filter(|core| set.is_set(*core))

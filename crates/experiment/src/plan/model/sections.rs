@@ -5,7 +5,7 @@ use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
 /// Values of the key `place` that don't refer to a `[place.NAME]` table.
-pub(crate) const PLACE_WORDS: [&str; 3] = ["native", "namespace", "jail"];
+pub(crate) const PLACE_WORDS: [&str; 2] = ["native", "namespace"];
 
 /// Names that a link can't have, because the kernel uses them for network interfaces and their
 /// settings.
@@ -95,9 +95,9 @@ pub(super) fn read_networks(
         return Vec::new();
     }
     let (reserved, length_max) = if key == "link" {
-        (LINK_RESERVED_NAMES, LINK_NAME_MAX)
+        (&LINK_RESERVED_NAMES[..], LINK_NAME_MAX)
     } else {
-        (PLACE_WORDS, PLACE_NAME_MAX)
+        (&PLACE_WORDS[..], PLACE_NAME_MAX)
     };
     let mut sections = Vec::new();
     for entry in &all.entries {

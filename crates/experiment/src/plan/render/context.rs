@@ -52,6 +52,6 @@ pub(crate) enum MachineNeedKind {
     Cores { owner: String, cores: Vec<usize> },
     /// A folder; `subject` is the key that names it.
     Folder { subject: String, path: PathBuf },
-    /// Permission to create a namespace or jail.
+    /// Permission to create a namespace.
     Place { owner: String, place: PlaceKind },
 }

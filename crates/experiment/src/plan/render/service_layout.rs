@@ -199,10 +199,17 @@ pub(crate) fn read_place(
     reader: &mut PlanReader<'_>,
 ) -> Option<PlaceKind> {
     let known: Vec<&str> = words.iter().chain(places).copied().collect();
+    let is_removed = words.contains(&"namespace") && !places.contains(&"jail");
+    if is_removed && matches!(&node.value, TomlValue::Text(word) if word == "jail") {
+        let message = format!("{subject} is \"jail\", but prony no longer starts jails");
+        let hint = "on Linux, use \"namespace\"; a server that runs in a jail elsewhere can be \
+                    measured with remote = \"HOST:PORT\"";
+        reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+        return None;
+    }
     Some(match reader.choice(node, subject, &known)? {
         "native" => PlaceKind::Native,
         "namespace" => PlaceKind::Namespace,
-        "jail" => PlaceKind::Jail,
         name => PlaceKind::Named(places.iter().position(|place| *place == name)?),
     })
 }

@@ -87,7 +87,7 @@ pub(crate) fn read_service(
             .and_then(|node| reader.whole(node, &format!("open_files of {owner}"), 16..=1 << 30)),
         follow: read_follow(&rendered, &owner, around, reader),
     };
-    if is_local && matches!(layout.place, PlaceKind::Namespace | PlaceKind::Jail) {
+    if is_local && layout.place == PlaceKind::Namespace {
         let owner = owner.clone();
         let place = layout.place;
         around.add_need(layout.place_line, MachineNeedKind::Place { owner, place });

@@ -207,7 +207,7 @@ fn check_host_reach(
             "service \"{name}\" uses a UNIX socket on {host}, but {who} runs elsewhere"
         ));
     }
-    if matches!(service.place, PlaceKind::Namespace | PlaceKind::Jail) {
+    if service.place == PlaceKind::Namespace {
         return Err(format!(
             "service \"{name}\" runs in a {} on {host}, where other machines can't reach it",
             service.place

@@ -176,7 +176,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "command = [\"web-server\", ",
         "command = [\"varnishd\", ",
         "@: service \"web\": the program \"varnishd\" is not installed (apt install \
-         varnish; on FreeBSD: pkg install varnish7)",
+         varnish)",
     ),
     (
         "command = [\"web-server\", ",
@@ -191,7 +191,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "place   = \"{{ place }}\"",
         "place   = \"jail\"",
-        "@: service \"app\" runs in a jail, which linux does not support (the closest equivalent here is \"namespace\")",
+        "@: place of service \"app\" is \"jail\", but prony no longer starts jails (on Linux, use \"namespace\"; a server that runs in a jail elsewhere can be measured with remote = \"HOST:PORT\")",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",

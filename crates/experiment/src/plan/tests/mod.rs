@@ -90,7 +90,6 @@ impl Study {
     /// Returns a machine with two cores and only the programs in this study's `bin` folder.
     pub(super) fn machine(&self) -> MachineProfile {
         MachineProfile {
-            os: "linux".to_owned(),
             cores: vec![0, 1],
             path: vec![self.path("bin")],
             own_program: "/opt/prony".into(),

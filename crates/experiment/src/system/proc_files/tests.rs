@@ -173,7 +173,6 @@ fn listening_processes() {
     assert_eq!(holders(listing, &[77]), [812, 813]);
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn the_running_kernel_has_the_files() {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{name}")).unwrap();

@@ -9,7 +9,6 @@ use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
-#[cfg(target_os = "linux")]
 use super::link::{at_listeners, listener_address};
 
 /// Time after which a completion counts as lost. No assertion depends on its exact length.

@@ -6,7 +6,6 @@
 mod apparatus;
 mod closing;
 mod connecting;
-#[cfg(target_os = "linux")]
 mod link;
 mod transfer;
 mod waiting;
@@ -25,7 +24,6 @@ use apparatus::{
     COMPLETION_TIMEOUT, Listener, Observed, Via, connected, finish_connect, join, key, loopback,
     pattern, poll_once, reap, receive_all, rest, send_shared, to, unused_address,
 };
-#[cfg(target_os = "linux")]
 use link::other_source;
 
 /// Calls a macro with the rules that every backend must obey.
@@ -70,7 +68,6 @@ macro_rules! contract {
                 connecting::invalid_paths_are_failures($make);
             }
 
-            #[cfg(target_os = "linux")]
             #[test]
             fn a_connect_in_flight_can_be_canceled() {
                 connecting::a_connect_in_flight_can_be_canceled($make);
@@ -107,7 +104,6 @@ macro_rules! contract {
 /// Turns rules into tests over IPv4 and IPv6, for the backend that bypasses the kernel. In this
 /// backend, a handshake proceeds only while completions are being reaped, so no connection is
 /// established before that.
-#[cfg(target_os = "linux")]
 macro_rules! contract_over_link {
     ($($subject:ident::$promise:ident,)*) => {
         mod xdp {
@@ -135,13 +131,10 @@ macro_rules! contract_over_link {
     };
 }
 
-#[cfg(target_os = "linux")]
 shared_rules!(contract_over_link! {});
 
 contract!(poll, PollSockets::new(8).unwrap());
-#[cfg(target_os = "linux")]
 contract!(uring, crate::socket::UringSockets::new(8).unwrap());
-#[cfg(target_os = "linux")]
 contract!(
     uring_before_6_12,
     crate::socket::UringSockets::as_before_6_12(8).unwrap()

@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -139,7 +138,6 @@ impl UdpSocket {
 
 /// Returns the number of datagrams that the system dropped because the socket's receive buffer was
 /// full (SK_MEMINFO_DROPS of linux/sock_diag.h).
-#[cfg(target_os = "linux")]
 fn dropped(socket: &Socket) -> u64 {
     /// SO_MEMINFO of asm/socket.h.
     const MEMORY_INFO: libc::c_int = 55;
@@ -160,12 +158,6 @@ fn dropped(socket: &Socket) -> u64 {
         0 => u64::from(info[DROPS]),
         _ => 0,
     }
-}
-
-/// Returns zero, because only Linux reports this count for each socket.
-#[cfg(not(target_os = "linux"))]
-fn dropped(_socket: &Socket) -> u64 {
-    0
 }
 
 fn is_transient(error: &io::Error) -> bool {

@@ -1,21 +1,15 @@
-//! Waits until sockets are ready: epoll on Linux, the `polling` crate elsewhere (kqueue).
+//! Waits until sockets are ready (epoll).
 //!
 //! Events are level-triggered: a wait reports a socket as long as it is ready.
 
-#[cfg(target_os = "linux")]
 mod epoll;
-#[cfg(not(target_os = "linux"))]
-mod portable;
 
 use std::io;
 use std::time::Duration;
 
 use socket2::Socket;
 
-#[cfg(target_os = "linux")]
 use self::epoll::EpollPoller as SystemPoller;
-#[cfg(not(target_os = "linux"))]
-use self::portable::PortablePoller as SystemPoller;
 use super::Key;
 
 /// Maximum number of events per wait. The limit is at least as high as the number of events that a

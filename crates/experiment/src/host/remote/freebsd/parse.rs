@@ -2,49 +2,14 @@
 //! malformed values are omitted, never guessed.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 
 use crate::system::process::{PortHolder, Process};
-use crate::telemetry::{
-    HostSample, InterfaceCounters, MemoryKind, NetworkBytes, ServiceSample, TcpCounters,
-};
+use crate::telemetry::{HostSample, InterfaceCounters, MemoryKind, ServiceSample, TcpCounters};
 
-/// Arguments of ps(1) that produce the input of [`process`]. With `-S`, the CPU time of a process
-/// includes its reaped children.
-pub const PS_ARGUMENTS: [&str; 27] = [
-    "-S",
-    "-axww",
-    "-o",
-    "pid=",
-    "-o",
-    "ppid=",
-    "-o",
-    "sid=",
-    "-o",
-    "state=",
-    "-o",
-    "nlwp=",
-    "-o",
-    "rss=",
-    "-o",
-    "usertime=",
-    "-o",
-    "systime=",
-    "-o",
-    "nvcsw=",
-    "-o",
-    "nivcsw=",
-    "-o",
-    "lstart=",
-    "-o",
-    "comm=",
-    "-c",
-];
-
-/// Parses a line that `ps` prints with the arguments [`PS_ARGUMENTS`].
-#[must_use]
-pub fn process(line: &str) -> Option<Process> {
+/// Parses a line that the script's `ps` prints. With `-S`, the CPU time of a process includes its
+/// reaped children.
+pub(super) fn process(line: &str) -> Option<Process> {
     let mut words = line.split_whitespace();
     let mut next = || words.next();
     let pid = next()?.parse().ok()?;
@@ -101,8 +66,7 @@ fn start_mark([month, day, time, year]: [&str; 4]) -> Option<u64> {
 
 /// Parses the output of `sysctl -n kern.cp_time`: CPU times in ticks for user, nice, system,
 /// interrupt and idle.
-#[must_use]
-pub fn cpu_ticks(text: &str) -> Option<[u64; 5]> {
+pub(super) fn cpu_ticks(text: &str) -> Option<[u64; 5]> {
     let ticks: Vec<u64> = text
         .split_whitespace()
         .map_while(|word| word.parse().ok())
@@ -112,8 +76,7 @@ pub fn cpu_ticks(text: &str) -> Option<[u64; 5]> {
 
 /// Parses a field of a structure that sysctl(8) prints, such as the field `stathz` in `{ hz = 1000,
 /// tick = 1000, profhz = 8126, stathz = 127 }`.
-#[must_use]
-pub fn field(text: &str, name: &str) -> Option<u64> {
+pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let inside = text.split_once('{')?.1.split_once('}')?.0;
     let pairs = inside.split(',').filter_map(|pair| pair.split_once('='));
     let value = pairs
@@ -124,8 +87,7 @@ pub fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Parses the first number in the output of `sysctl -n vm.loadavg`, such as `{ 0.14 0.23 0.18 }`.
-#[must_use]
-pub fn load_average(text: &str) -> Option<f64> {
+pub(super) fn load_average(text: &str) -> Option<f64> {
     text.trim_start_matches(['{', ' '])
         .split_whitespace()
         .next()?
@@ -133,23 +95,8 @@ pub fn load_average(text: &str) -> Option<f64> {
         .ok()
 }
 
-/// Names of the sysctls that [`machine`] parses.
-pub const MACHINE_SYSCTLS: [&str; 10] = [
-    "kern.cp_time",
-    "kern.clockrate",
-    "vm.loadavg",
-    "hw.ncpu",
-    "hw.pagesize",
-    "hw.physmem",
-    "vm.stats.vm.v_free_count",
-    "vm.stats.vm.v_inactive_count",
-    "vm.stats.sys.v_swtch",
-    "kern.openfiles",
-];
-
-/// Parses the output of `sysctl` for [`MACHINE_SYSCTLS`], with one `name: value` per line.
-#[must_use]
-pub fn machine(text: &str) -> HostSample {
+/// Parses the output of the script's `sysctl`, with one `name: value` per line.
+pub(super) fn machine(text: &str) -> HostSample {
     let value = |name: &str| {
         let mut pairs = text.lines().filter_map(|line| line.split_once(": "));
         pairs
@@ -183,8 +130,7 @@ pub fn machine(text: &str) -> HostSample {
 }
 
 /// Adds up the resource usage of a service's processes, including reaped children.
-#[must_use]
-pub fn service(members: &[&Process]) -> ServiceSample {
+pub(super) fn service(members: &[&Process]) -> ServiceSample {
     let mut sample = ServiceSample {
         memory_kind: MemoryKind::Resident,
         processes: members.len() as u64,
@@ -246,8 +192,7 @@ fn link_line(line: &str) -> Option<&str> {
 }
 
 /// Parses the output of `netstat -ibn` into interfaces by name.
-#[must_use]
-pub fn interfaces(text: &str) -> BTreeMap<String, InterfaceCounters> {
+pub(super) fn interfaces(text: &str) -> BTreeMap<String, InterfaceCounters> {
     let mut lines = text.lines();
     let Some(columns) = lines.next().and_then(InterfaceColumns::read) else {
         return BTreeMap::new();
@@ -256,39 +201,9 @@ pub fn interfaces(text: &str) -> BTreeMap<String, InterfaceCounters> {
     lines.filter_map(of_line).collect()
 }
 
-/// Parses the traffic of an address (such as `10.213.0.2`) or of a whole interface (its `<Link#…>`
-/// line) from the output of `netstat -ibn`.
-#[must_use]
-pub fn network_bytes(
-    text: &str,
-    interface: &str,
-    address: Option<Ipv4Addr>,
-) -> Option<NetworkBytes> {
-    let mut lines = text.lines();
-    let columns = InterfaceColumns::read(lines.next()?)?;
-    let address = address.map(|address| address.to_string());
-    let line = lines.find(|line| match &address {
-        None => link_line(line) == Some(interface),
-        Some(address) => {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let name = words.first().map(|name| name.trim_end_matches('*'));
-            name == Some(interface) && words.get(3) == Some(&address.as_str())
-        }
-    })?;
-    let found = columns.of(line)?;
-    Some(NetworkBytes {
-        sent: found.sent,
-        received: found.received,
-        packets_sent: found.packets_sent,
-        packets_received: found.packets_received,
-        shared: address.is_none(),
-    })
-}
-
 /// Parses the output of `netstat -s -p tcp`, in which each line is a number followed by a
 /// description. A value is 0 if its description differs in this FreeBSD release.
-#[must_use]
-pub fn tcp_counters(text: &str) -> TcpCounters {
+pub(super) fn tcp_counters(text: &str) -> TcpCounters {
     let find = |is_it: &dyn Fn(&str) -> bool| -> Option<u64> {
         let mut lines = text
             .lines()
@@ -316,8 +231,7 @@ pub fn tcp_counters(text: &str) -> TcpCounters {
 }
 
 /// Finds the process that listens on an address in the output of `sockstat -4 -6 -l -P tcp`.
-#[must_use]
-pub fn port_holder(text: &str, address: SocketAddr) -> Option<PortHolder> {
+pub(super) fn port_holder(text: &str, address: SocketAddr) -> Option<PortHolder> {
     let host = address.ip().to_string();
     let port = address.port().to_string();
     text.lines().skip(1).find_map(|line| {
@@ -334,54 +248,13 @@ pub fn port_holder(text: &str, address: SocketAddr) -> Option<PortHolder> {
 
 /// Counts the open files in the output of `procstat -f <pid>`. Lines whose descriptor is a word
 /// (`text`, `cwd`, `root`) don't count.
-#[must_use]
-pub fn open_files(text: &str) -> u64 {
+pub(super) fn open_files(text: &str) -> u64 {
     let descriptors = text
         .lines()
         .filter_map(|line| line.split_whitespace().nth(2));
     descriptors
         .filter(|word| word.parse::<u32>().is_ok())
         .count() as u64
-}
-
-/// Parses the files mapped into a process from the last column of `procstat -v <pid>`.
-#[must_use]
-pub fn mapped_files(text: &str) -> Vec<PathBuf> {
-    let paths = text
-        .lines()
-        .filter_map(|line| line.find(" /").map(|at| &line[at + 1..]));
-    let mut paths: Vec<PathBuf> = paths.map(|path| PathBuf::from(path.trim_end())).collect();
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
-/// Parses the executable of a process from the output of `procstat -b <pid>` (`PID COMM OSREL
-/// PATH`).
-#[must_use]
-pub fn executable(text: &str) -> Option<PathBuf> {
-    let line = text.lines().nth(1)?;
-    line.find(" /")
-        .map(|at| PathBuf::from(line[at + 1..].trim_end()))
-}
-
-/// Parses the arguments of a process from the output of `procstat -c <pid>` (`PID COMM ARGS`).
-/// Arguments that contain spaces are split.
-#[must_use]
-pub fn arguments(text: &str) -> Vec<String> {
-    let words = text.lines().nth(1).unwrap_or_default().split_whitespace();
-    words.skip(2).map(str::to_owned).collect()
-}
-
-/// Parses the addresses of an interface from the output of `ifconfig <interface> inet`.
-#[must_use]
-pub fn addresses(text: &str) -> Vec<Ipv4Addr> {
-    let lines = text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("inet "));
-    lines
-        .filter_map(|rest| rest.split_whitespace().next()?.parse().ok())
-        .collect()
 }
 
 #[cfg(test)]
@@ -460,9 +333,6 @@ mod tests {
             vm.loadavg: { 0.14 0.23 0.18 }\nhw.ncpu: 4\nhw.pagesize: 4096\nhw.physmem: 1048576\n\
             vm.stats.vm.v_free_count: 100\nvm.stats.vm.v_inactive_count: 50\n\
             vm.stats.sys.v_swtch: 987654\nkern.openfiles: 321\n";
-        for name in MACHINE_SYSCTLS {
-            assert!(text.contains(&format!("{name}: ")), "{name}");
-        }
         let host = machine(text);
         assert_eq!(
             (host.cores, host.context_switches, host.open_files),
@@ -488,19 +358,7 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
 ";
 
     #[test]
-    fn bytes_of_an_interface_and_of_an_address() {
-        let bytes = |interface, address| {
-            network_bytes(NETSTAT, interface, address)
-                .map(|bytes| (bytes.sent, bytes.received, bytes.shared))
-        };
-        assert_eq!(bytes("lo0", None), Some((90_002, 90_001, true)));
-        assert_eq!(bytes("em0", None), Some((2_501_234, 60_012_345, true)));
-        assert_eq!(
-            bytes("lo0", Some(Ipv4Addr::new(10, 213, 0, 2))),
-            Some((20_002, 20_001, false))
-        );
-        assert_eq!(bytes("lo0", Some(Ipv4Addr::new(10, 213, 0, 1))), None);
-        assert_eq!(bytes("lo1", None), None);
+    fn counters_of_interfaces() {
         let all = interfaces(NETSTAT);
         let names: Vec<&str> = all.keys().map(String::as_str).collect();
         assert_eq!(names, ["em0", "lo0"]);
@@ -511,8 +369,8 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
         );
         assert!(interfaces("").is_empty());
         let without_address = NETSTAT.replace("<Link#2>      lo0 ", "<Link#2>          ");
-        let bytes = network_bytes(&without_address, "lo0", None).unwrap();
-        assert_eq!((bytes.sent, bytes.received), (90_002, 90_001));
+        let lo0 = interfaces(&without_address)["lo0"];
+        assert_eq!((lo0.sent, lo0.received), (90_002, 90_001));
     }
 
     #[test]
@@ -549,40 +407,12 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
     }
 
     #[test]
-    fn procstat_tables() {
+    fn open_files_are_counted() {
         let files = "  PID COMM                FD T V FLAGS    REF  OFFSET PRO NAME\n\
             \x20 812 nginx             text v r r-------   -       - -   /usr/local/sbin/nginx\n\
             \x20 812 nginx              cwd v d r-------   -       - -   /\n\
             \x20 812 nginx                0 v c rw------   3       0 -   /dev/null\n\
             \x20 812 nginx                6 s - rw------   1       0 TCP 127.0.0.1:8080 0.0.0.0:0\n";
         assert_eq!(open_files(files), 2);
-        let maps = "  PID              START                END PRT  RES PRES REF SHD FLAG  TP PATH\n\
-            \x20 812           0x200000           0x22a000 r--   42  210   3   1 CN--- vn /usr/local/sbin/nginx\n\
-            \x20 812        0x801234000        0x801240000 r-x   12   40   5   2 CN--- vn /lib/libcrypto.so.30\n\
-            \x20 812        0x801240000        0x801250000 rw-   12   12   1   0 C---- sw \n";
-        assert_eq!(
-            mapped_files(maps),
-            ["/lib/libcrypto.so.30", "/usr/local/sbin/nginx"].map(PathBuf::from)
-        );
-        let binary = "  PID COMM                OSREL PATH\n  812 nginx             1302001 /usr/local/sbin/nginx\n";
-        assert_eq!(
-            executable(binary),
-            Some(PathBuf::from("/usr/local/sbin/nginx"))
-        );
-        let line = "  PID COMM             ARGS\n  900 python3.9        /usr/local/bin/python3.9 /usr/local/bin/gunicorn a:b\n";
-        assert_eq!(
-            arguments(line),
-            ["/usr/local/bin/python3.9", "/usr/local/bin/gunicorn", "a:b"]
-        );
-    }
-
-    #[test]
-    fn addresses_of_an_interface() {
-        let text = "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> metric 0 mtu 16384\n\
-            \tinet 127.0.0.1 netmask 0xff000000\n\tinet 10.213.0.2 netmask 0xffffffff\n\tgroups: lo\n";
-        assert_eq!(
-            addresses(text),
-            [Ipv4Addr::LOCALHOST, Ipv4Addr::new(10, 213, 0, 2)]
-        );
     }
 }

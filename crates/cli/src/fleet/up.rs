@@ -16,7 +16,7 @@ use prony_fleet::server::{
 
 use crate::arguments::{DEFAULT_PORT, UpArgs};
 use crate::ending::{Ending, Failure};
-use crate::{signals, terminal};
+use crate::{command_line, signals, terminal};
 
 /// Runs the server until a signal arrives. If a running server already uses the folder, adds agents
 /// to that server.
@@ -211,7 +211,7 @@ fn is_here(name: &str) -> bool {
 fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
     let first = setup.names.first().map_or("", String::as_str);
     let is_local = is_here(first);
-    let quoted = |role: &Role| quote(&prepared.credentials(role).to_string_lossy());
+    let quoted = |role: &Role| command_line::quoted(&prepared.credentials(role).to_string_lossy());
     let mut lines = String::new();
     for name in prepared.agents() {
         let path = quoted(&Role::Agent(name.clone()));
@@ -232,16 +232,6 @@ fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
         ));
     }
     terminal::print(&lines);
-}
-
-/// Quotes a word for a shell.
-fn quote(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 pub(crate) fn failure(error: ServerError) -> Failure {
@@ -269,11 +259,5 @@ mod tests {
         for wrong in [names("0.0.0.0:1", &[]), names("127.0.0.1:1", &["10.0.0.1"])] {
             assert!(matches!(wrong, Err(Failure::Wrong(_))), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        assert_eq!(quote("/a/b.creds"), "/a/b.creds");
-        assert_eq!(quote("/a b/it's"), r"'/a b/it'\''s'");
     }
 }

@@ -25,7 +25,7 @@ mod ethtool;
 mod filter;
 mod interface;
 pub mod neighbor;
-mod netlink;
+pub mod netlink;
 mod ring;
 mod route;
 mod rss;

@@ -1,4 +1,5 @@
-//! Requests to the kernel's network tables (rtnetlink(7)) and to generic netlink families.
+//! Requests over netlink(7): to the kernel's network tables (rtnetlink(7)), generic netlink families
+//! and the list of sockets (sock_diag(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -113,6 +114,17 @@ impl Request {
     }
 }
 
+/// Lists the sockets that match a request of sock_diag(7), whose size must be a multiple of four.
+///
+/// # Errors
+///
+/// Returns the error that the kernel reports.
+pub fn sockets(request: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    /// SOCK_DIAG_BY_FAMILY of sock_diag(7).
+    const BY_FAMILY: u16 = 20;
+    Request::new(request).send_to(libc::NETLINK_SOCK_DIAG, BY_FAMILY, RequestKind::Dump)
+}
+
 /// Requests one object from a generic netlink family. The returned response starts with the fixed
 /// header, which has [`GENERIC_FIXED`] bytes.
 ///
@@ -187,7 +199,7 @@ fn collect(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
 
 /// Iterates over the attributes of a message after its fixed part, or over the attributes within an
 /// attribute.
-pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = body.get(fixed..).unwrap_or_default();
     std::iter::from_fn(move || {
         let header: &[u8; 4] = rest.first_chunk()?;

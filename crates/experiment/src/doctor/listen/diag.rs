@@ -2,20 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::{self, ExtensionFlags, InetRequest, InetResponse, SocketId};
-use netlink_packet_sock_diag::unix::nlas::{Nla, UnixDiagName};
-use netlink_packet_sock_diag::unix::{self, ShowFlags, UnixRequest, UnixResponse};
-use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
+use prony_xdp::netlink;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Maximum length of a kernel reply in bytes.
-const REPLY_BYTES_MAX: usize = 64 << 10;
+/// TCP_LISTEN as a bit of the states to list.
+const LISTENING: u32 = 1 << 10;
 
 /// A listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,9 +62,9 @@ pub(super) struct ListenerList {
 /// Lists the listening sockets of a process's network namespace.
 pub(super) fn listeners_of(pid: i32) -> io::Result<ListenerList> {
     in_network_of(pid, || {
-        let mut listeners = request_list(tcp(AF_INET, SocketId::new_v4()))?;
-        listeners.extend(request_list(tcp(AF_INET6, SocketId::new_v6()))?);
-        let without_unix = match request_list(unix()) {
+        let mut listeners = tcp(libc::AF_INET)?;
+        listeners.extend(tcp(libc::AF_INET6)?);
+        let without_unix = match unix() {
             Ok(unix) => {
                 listeners.extend(unix);
                 None
@@ -84,91 +78,73 @@ pub(super) fn listeners_of(pid: i32) -> io::Result<ListenerList> {
     })
 }
 
-fn tcp(family: u8, socket_id: SocketId) -> SockDiagMessage {
-    SockDiagMessage::InetRequest(InetRequest {
-        family,
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::empty(),
-        states: inet::StateFlags::LISTEN,
-        socket_id,
+/// Lists the TCP sockets of an address family.
+fn tcp(family: i32) -> io::Result<Vec<Listener>> {
+    // `inet_diag_req_v2`: family, protocol, extensions and states, then a socket's identity, which
+    // is zero for all sockets.
+    let mut request = [0; 56];
+    request[0] = family as u8;
+    request[1] = libc::IPPROTO_TCP as u8;
+    request[4..8].copy_from_slice(&LISTENING.to_ne_bytes());
+    let found = netlink::sockets(&request)?;
+    Ok(found.iter().filter_map(|body| of_tcp(body)).collect())
+}
+
+/// Lists the UNIX sockets.
+fn unix() -> io::Result<Vec<Listener>> {
+    /// UDIAG_SHOW_NAME and UDIAG_SHOW_RQLEN.
+    const SHOWN: u32 = 0x01 | 0x10;
+    // `unix_diag_req`: family, protocol, states, inode, attributes to return and cookie.
+    let mut request = [0; 24];
+    request[0] = libc::AF_UNIX as u8;
+    request[4..8].copy_from_slice(&LISTENING.to_ne_bytes());
+    request[12..16].copy_from_slice(&SHOWN.to_ne_bytes());
+    request[16..24].fill(0xff);
+    let found = netlink::sockets(&request)?;
+    Ok(found.iter().filter_map(|body| of_unix(body)).collect())
+}
+
+/// Returns the number at this position of a message.
+fn number(body: &[u8], at: usize) -> Option<u32> {
+    let bytes = body.get(at..)?.first_chunk()?;
+    Some(u32::from_ne_bytes(*bytes))
+}
+
+/// Parses an `inet_diag_msg`.
+fn of_tcp(body: &[u8]) -> Option<Listener> {
+    let ip = match i32::from(*body.first()?) {
+        libc::AF_INET => IpAddr::from(Ipv4Addr::from(*body.get(8..)?.first_chunk::<4>()?)),
+        _ => IpAddr::from(Ipv6Addr::from(*body.get(8..)?.first_chunk::<16>()?)),
+    };
+    let port = u16::from_be_bytes(*body.get(4..)?.first_chunk()?);
+    Some(Listener {
+        address: SocketAddr::new(ip, port).to_string(),
+        waiting: number(body, 56)?,
+        backlog: number(body, 60)?,
+        inode: number(body, 68)?,
     })
 }
 
-fn unix() -> SockDiagMessage {
-    SockDiagMessage::UnixRequest(UnixRequest {
-        state_flags: unix::StateFlags::LISTEN,
-        inode: 0,
-        show_flags: ShowFlags::NAME | ShowFlags::RQLEN,
-        cookie: [0xff; 8],
-    })
-}
-
-/// Requests a list of sockets in the network namespace of the calling thread.
-fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-    socket.bind_auto()?;
-    let mut message = NetlinkMessage::from(request);
-    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let mut found = Vec::new();
-    loop {
-        let mut reply = Vec::with_capacity(REPLY_BYTES_MAX);
-        socket.recv(&mut reply, 0)?;
-        if reply.is_empty() || read_reply(&reply, &mut found)? {
-            return Ok(found);
-        }
-    }
-}
-
-/// Parses one reply from the kernel. Returns true if it was the last one.
-fn read_reply(reply: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
-    let mut rest = reply;
-    while !rest.is_empty() {
-        let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest);
-        let message = message.map_err(|error| io::Error::other(error.to_string()))?;
-        match message.payload {
-            NetlinkPayload::Done(_) => return Ok(true),
-            NetlinkPayload::Error(error) => return Err(error.to_io()),
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
-                found.push(of_tcp(&socket));
-            }
-            NetlinkPayload::InnerMessage(SockDiagMessage::UnixResponse(socket)) => {
-                found.extend(of_unix(&socket));
-            }
-            _ => {}
-        }
-        // Messages are aligned to four bytes.
-        let length = (message.header.length as usize).next_multiple_of(4).max(4);
-        rest = rest.get(length..).unwrap_or_default();
-    }
-    Ok(false)
-}
-
-fn of_tcp(socket: &InetResponse) -> Listener {
-    let id = &socket.header.socket_id;
-    Listener {
-        address: SocketAddr::new(id.source_address, id.source_port).to_string(),
-        waiting: socket.header.recv_queue,
-        backlog: socket.header.send_queue,
-        inode: socket.header.inode,
-    }
-}
-
-fn of_unix(socket: &UnixResponse) -> Option<Listener> {
-    let name = socket.nlas.iter().find_map(|nla| match nla {
-        Nla::Name(UnixDiagName::Pathname(path)) => Some(path.to_string_lossy().into_owned()),
-        Nla::Name(UnixDiagName::Abstract(name)) => {
-            Some(format!("@{}", String::from_utf8_lossy(name)))
-        }
-        _ => None,
+/// Parses a `unix_diag_msg` with its attributes.
+fn of_unix(body: &[u8]) -> Option<Listener> {
+    /// Size of the message's fixed part.
+    const FIXED: usize = 16;
+    /// UNIX_DIAG_NAME and UNIX_DIAG_RQLEN.
+    const NAME: u16 = 0;
+    const QUEUES: u16 = 4;
+    let value = |kind| netlink::attributes(body, FIXED).find(|(found, _)| *found == kind);
+    let name = value(NAME).map(|(_, name)| match name {
+        // The name of an abstract socket begins with a zero byte.
+        [0, name @ ..] => format!("@{}", String::from_utf8_lossy(name)),
+        path => String::from_utf8_lossy(path)
+            .trim_end_matches('\0')
+            .to_owned(),
     });
+    let (_, queues) = value(QUEUES)?;
     Some(Listener {
         address: format!("unix:{}", name.unwrap_or_default()),
-        waiting: socket.number_of_pending_connection()?,
-        backlog: socket.max_number_of_pending_connection()?,
-        inode: socket.header.inode,
+        waiting: number(queues, 0)?,
+        backlog: number(queues, 4)?,
+        inode: number(body, 4)?,
     })
 }

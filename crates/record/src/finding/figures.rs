@@ -48,13 +48,16 @@ pub trait Figures: Serialize + DeserializeOwned {
     fn merge(&mut self, other: &Self);
 }
 
+/// Figures by name, as in JSON.
+pub type FigureMap = Map<String, Value>;
+
 /// The functions of a kind's figures, for findings whose kind is known only from their ID.
 #[derive(Debug, Clone, Copy)]
 pub struct FiguresInfo {
     /// Composes the sentence; `None` if figures are missing.
     pub compose: fn(&Subject, &Map<String, Value>) -> Option<String>,
     /// Combines the figures of several findings; `None` if one of them lacks figures.
-    pub merge: fn(&[&Map<String, Value>]) -> Option<Map<String, Value>>,
+    pub merge: fn(&[&FigureMap]) -> Option<FigureMap>,
 }
 
 impl FiguresInfo {

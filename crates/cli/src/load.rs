@@ -23,7 +23,7 @@ use crate::ending::{Ending, Failure};
 use crate::fleet;
 use crate::live;
 use crate::live::follower::Follower;
-use crate::load_results::{LoadOutputs, ending};
+use crate::load_results::{self, LoadOutputs};
 use crate::metrics::Metrics;
 use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
@@ -91,8 +91,8 @@ fn by_agents(typed: &LoadArgs, choice: &AgentChoice, rules: &LoadRules) -> Resul
         return Ok(Ending::Interrupted);
     };
     record.command = Some(command_line::of_load(typed.url.as_deref(), settings));
-    let ending = ending(&record, &rules.conditions, interrupted, &progress);
-    outputs.write(&record, &typed.percentiles, &rules.conditions)?;
+    let ending = load_results::end(&mut record, &rules.conditions, interrupted, &progress);
+    outputs.write(&record, &typed.percentiles)?;
     Ok(ending)
 }
 
@@ -148,8 +148,8 @@ fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
     abort::note(aborted, &mut record);
     record.command = Some(command_line::of_load(typed.url.as_deref(), settings));
     record.machine = Some(command_line::machine(&this_machine()));
-    let ending = ending(&record, &rules.conditions, interrupted, &progress);
-    outputs.write(&record, &typed.percentiles, &rules.conditions)?;
+    let ending = load_results::end(&mut record, &rules.conditions, interrupted, &progress);
+    outputs.write(&record, &typed.percentiles)?;
     Ok(match end_script(script.as_deref(), failure) {
         Ok(()) => ending,
         Err(text) => {

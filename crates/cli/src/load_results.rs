@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::abort::in_words;
-use prony_record::{Finding, FindingId, Record};
+use prony_record::{ConditionRuling, Finding, FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
@@ -24,18 +24,25 @@ fn missing_part(record: &Record) -> Option<&Finding> {
     findings.find(|finding| finding.info().is_some_and(|info| info.incomplete_load))
 }
 
-/// Determines the outcome of a load, and prints the reason on standard error.
-pub(crate) fn ending(
-    record: &Record,
+/// Determines the outcome of a load, stores it in the record, and prints the reason on standard
+/// error.
+pub(crate) fn end(
+    record: &mut Record,
     conditions: &[LoadCondition],
     interrupted: bool,
     progress: &Progress,
 ) -> Ending {
+    record.conditions = conditions.iter().map(|it| it.result(record)).collect();
+    let ending = ending(record, interrupted, progress);
+    record.exit_status = Some(ending.status());
+    ending
+}
+
+fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
     let mut ending = Ending::Done;
-    for condition in conditions {
-        if let Some(reason) = condition.holds(record) {
-            let option = condition.option();
-            progress.warn(&format!("prony: {option} {condition}: {reason}"));
+    for result in &record.conditions {
+        if result.ruling == ConditionRuling::Failed {
+            progress.warn(&format!("prony: {}: {}", result.condition, result.text));
             ending = Ending::Doubtful;
         }
     }
@@ -95,12 +102,7 @@ impl LoadOutputs {
     }
 
     /// Writes the outputs. Prints the summary unless standard output carries data.
-    pub(crate) fn write(
-        self,
-        record: &Record,
-        percentiles: &[f64],
-        conditions: &[LoadCondition],
-    ) -> Result<(), Failure> {
+    pub(crate) fn write(self, record: &Record, percentiles: &[f64]) -> Result<(), Failure> {
         let is_data = self.uses_stdout();
         let percentiles = match percentiles {
             [] => &PERCENTILES[..],
@@ -110,7 +112,7 @@ impl LoadOutputs {
         if !is_data {
             let options = terminal::text_options(true);
             terminal::print(&text::render(&report, options));
-            terminal::print(&text::conditions(record, conditions, options));
+            terminal::print(&text::conditions(&record.conditions, options));
         }
         put(self.json, || record.to_json())?;
         put(self.csv, || csv::series(record))?;

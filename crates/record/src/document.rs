@@ -12,6 +12,29 @@ use crate::{
     unmeasured,
 };
 
+/// Result of a condition of a load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionResult {
+    /// The condition, such as `--fail-if p99>50ms`.
+    pub condition: String,
+    /// Result of the condition.
+    pub ruling: ConditionRuling,
+    /// The measured value, as a clause such as `p99 is 61.3 ms`.
+    pub text: String,
+}
+
+/// Result of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConditionRuling {
+    /// The condition didn't make the command fail.
+    Passed,
+    /// The condition made the command fail.
+    Failed,
+    /// The metric was not measured.
+    Unknown,
+}
+
 /// Name of the schema, the first field of every record.
 pub const RECORD_SCHEMA: &str = "prony.record/1";
 
@@ -62,6 +85,12 @@ pub struct Record {
     /// Use of the source addresses, if the load has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
+    /// Results of the load's own conditions, `--fail-if` and `--require`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionResult>,
+    /// Exit status of the command that ran the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u8>,
     /// Command line of the load, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

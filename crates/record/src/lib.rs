@@ -34,8 +34,8 @@ mod unmeasured;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    Generator, LoadAbort, LoadInfo, Negotiated, QuicUse, RECORD_SCHEMA, Rates, Record, RecordError,
-    ThinkTimeInfo, Totals, XdpUse,
+    ConditionResult, ConditionRuling, Generator, LoadAbort, LoadInfo, Negotiated, QuicUse,
+    RECORD_SCHEMA, Rates, Record, RecordError, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{

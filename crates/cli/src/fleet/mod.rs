@@ -151,7 +151,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
             feed: None,
         })
     };
-    let finished = match finished {
+    let mut finished = match finished {
         Err(FleetError::Detached(run)) => {
             progress.warn(&format!(
                 "prony: {}; to watch it again, run prony fleet attach {run}",
@@ -165,8 +165,8 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     if stop.is_wanted_at_once() {
         print_collect_hint(&finished, &typed.server, &progress);
     }
-    let ending = load_results::ending(&finished.record, &[], is_stopped, &progress);
-    outputs.write(&finished.record, &[], &[])?;
+    let ending = load_results::end(&mut finished.record, &[], is_stopped, &progress);
+    outputs.write(&finished.record, &[])?;
     Ok(ending)
 }
 

@@ -50,11 +50,12 @@ pub(super) fn run(
         // `finish` counts withheld verdicts as failures.
         StoredContent::Experiment(_) => status.map_or(Ending::Done, Ending::of_stored),
         StoredContent::Loads(records) => {
-            let failed = records.iter().any(load_results::has_failed);
-            if failed {
-                Ending::Doubtful
-            } else {
-                Ending::Done
+            // Other conditions than those of the load have their own result.
+            let own = |record: &Record| record.exit_status.filter(|_| !gating.is_gated());
+            match records.first().and_then(own) {
+                Some(status) => Ending::of_stored(status),
+                None if records.iter().any(load_results::has_failed) => Ending::Doubtful,
+                None => Ending::Done,
             }
         }
     };
@@ -76,6 +77,9 @@ pub(super) fn run(
                 let report = Document::of_load(record, percentiles);
                 if is_printed {
                     terminal::print(&text::render(&report, options));
+                    if !gating.is_gated() {
+                        terminal::print(&text::conditions(&record.conditions, options));
+                    }
                 }
                 write_load(outputs.write_document(&report)?, record)?;
             }

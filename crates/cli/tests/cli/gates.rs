@@ -1,8 +1,9 @@
 //! Conditions, comparisons with stored runs, and the outputs for CI.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::running::{Origin, Workdir, check_schema};
+use crate::running::{Origin, Running, Workdir, check_schema};
 
 /// Returns arguments that compare the origin with itself, with a longer delay on one side.
 fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
@@ -271,6 +272,31 @@ fn one_record_is_rendered_and_judged() {
     workdir
         .run(&["report", "before/0.json", "--fail-if", "p99>1us"])
         .expect(1);
+}
+
+#[test]
+fn a_stored_load_has_the_same_status_whenever_it_is_shown() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let url = origin.url("/delay/10ms");
+    let load = ["load", "-n", "4", "-c", "1", "--json", "r.json"];
+    let failing = [&load[..], &["--fail-if", "p50>1us", &url]].concat();
+    let printed = workdir.run(&failing).expect(1);
+    let shown = workdir.run(&["report", "r.json"]).expect(1);
+    for out in [printed.out, shown.out] {
+        assert!(out.contains("failed  --fail-if p50>1us: p50 is "), "{out}");
+    }
+    // Other conditions have their own result.
+    let other = ["report", "r.json", "--fail-if", "p50>1m"];
+    workdir.run(&other).expect(0);
+
+    let endless = ["load", "-d", "1m", "--json", "r.json", "--progress=lines"];
+    let args = [&endless[..], &[&url]].concat();
+    let mut running = Running::start(workdir.command(&args));
+    running.wait_for("ok in the last");
+    running.signal(Signal::INT);
+    assert_eq!(running.end().status, 130);
+    workdir.run(&["report", "r.json"]).expect(130);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Text output that only loads have: the histogram, and the conditions of `prony load`.
 
-use prony_record::Record;
-use prony_stats::gate::LoadCondition;
+use prony_record::{ConditionResult, ConditionRuling};
 
 use super::TextOptions;
 use super::paint::Paint;
@@ -41,19 +40,19 @@ fn bar(share: f64) -> String {
 
 /// A line for each `--fail-if` and `--require`, with its result and the measured value. Empty
 /// without conditions.
-pub fn conditions(record: &Record, conditions: &[LoadCondition], options: TextOptions) -> String {
+pub fn conditions(conditions: &[ConditionResult], options: TextOptions) -> String {
     let paint = Paint::new(options);
     let mut out = String::new();
     for (place, condition) in conditions.iter().enumerate() {
-        let (word, text) = match (condition.holds(record), condition.judge(record)) {
-            (Some(reason), _) => (paint.red("failed  "), reason),
-            (None, Some(judged)) => (paint.green("passed  "), judged.text),
-            (None, None) => (paint.yellow("unknown "), "nothing was measured".to_owned()),
+        let word = match condition.ruling {
+            ConditionRuling::Failed => paint.red("failed  "),
+            ConditionRuling::Passed => paint.green("passed  "),
+            ConditionRuling::Unknown => paint.yellow("unknown "),
         };
         if place == 0 {
             out.push('\n');
         }
-        let text = format!("{} {condition}: {text}", condition.option());
+        let text = format!("{}: {}", condition.condition, condition.text);
         out += &paint.paragraph(&word, 8, &text);
     }
     out
@@ -61,7 +60,8 @@ pub fn conditions(record: &Record, conditions: &[LoadCondition], options: TextOp
 
 #[cfg(test)]
 mod tests {
-    use prony_record::{Distribution, Nanos};
+    use prony_record::{Distribution, Nanos, Record};
+    use prony_stats::gate::LoadCondition;
 
     use super::*;
     use crate::document::Document;
@@ -103,8 +103,10 @@ mod tests {
             .collect();
         let mut record = record();
         record.tls_time_us = prony_record::Summary::default();
+        let conditions: Vec<ConditionResult> =
+            conditions.iter().map(|it| it.result(&record)).collect();
         let document = Document::of_load(&record, &PERCENTILES);
-        let text = render(&document, options) + &super::conditions(&record, &conditions, options);
+        let text = render(&document, options) + &super::conditions(&conditions, options);
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }

@@ -9,7 +9,7 @@
 use std::fmt;
 
 use prony_record::measure::{Amount, Relation};
-use prony_record::{Record, number};
+use prony_record::{ConditionResult, ConditionRuling, Record, number};
 
 use super::error::GateError;
 use super::scope::GateScope;
@@ -135,6 +135,20 @@ impl LoadCondition {
             Some(judged) => judged.holds.then_some(judged.text),
             None => (self.kind == ConditionKind::Require)
                 .then(|| format!("{} was not measured", self.name())),
+        }
+    }
+
+    /// The result for a record, as it is stored.
+    pub fn result(&self, record: &Record) -> ConditionResult {
+        let (ruling, text) = match (self.holds(record), self.judge(record)) {
+            (Some(reason), _) => (ConditionRuling::Failed, reason),
+            (None, Some(judged)) => (ConditionRuling::Passed, judged.text),
+            (None, None) => (ConditionRuling::Unknown, "nothing was measured".to_owned()),
+        };
+        ConditionResult {
+            condition: format!("{} {self}", self.option()),
+            ruling,
+            text,
         }
     }
 

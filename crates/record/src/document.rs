@@ -14,7 +14,7 @@ use crate::{
 
 /// Result of a condition of a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConditionResult {
+pub struct JudgedCondition {
     /// The condition, such as `--fail-if p99>50ms`.
     pub condition: String,
     /// Result of the condition.
@@ -87,7 +87,7 @@ pub struct Record {
     pub sources: Option<SourceUse>,
     /// Results of the load's own conditions, `--fail-if` and `--require`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<ConditionResult>,
+    pub conditions: Vec<JudgedCondition>,
     /// Exit status of the command that ran the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,

@@ -34,7 +34,7 @@ mod unmeasured;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    ConditionResult, ConditionRuling, Generator, LoadAbort, LoadInfo, Negotiated, QuicUse,
+    ConditionRuling, Generator, JudgedCondition, LoadAbort, LoadInfo, Negotiated, QuicUse,
     RECORD_SCHEMA, Rates, Record, RecordError, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};

@@ -1,6 +1,6 @@
 //! Text output that only loads have: the histogram, and the conditions of `prony load`.
 
-use prony_record::{ConditionResult, ConditionRuling};
+use prony_record::{ConditionRuling, JudgedCondition};
 
 use super::TextOptions;
 use super::paint::Paint;
@@ -40,7 +40,7 @@ fn bar(share: f64) -> String {
 
 /// A line for each `--fail-if` and `--require`, with its result and the measured value. Empty
 /// without conditions.
-pub fn conditions(conditions: &[ConditionResult], options: TextOptions) -> String {
+pub fn conditions(conditions: &[JudgedCondition], options: TextOptions) -> String {
     let paint = Paint::new(options);
     let mut out = String::new();
     for (place, condition) in conditions.iter().enumerate() {
@@ -103,7 +103,7 @@ mod tests {
             .collect();
         let mut record = record();
         record.tls_time_us = prony_record::Summary::default();
-        let conditions: Vec<ConditionResult> =
+        let conditions: Vec<JudgedCondition> =
             conditions.iter().map(|it| it.result(&record)).collect();
         let document = Document::of_load(&record, &PERCENTILES);
         let text = render(&document, options) + &super::conditions(&conditions, options);

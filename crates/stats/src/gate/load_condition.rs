@@ -9,7 +9,7 @@
 use std::fmt;
 
 use prony_record::measure::{Amount, Relation};
-use prony_record::{ConditionResult, ConditionRuling, Record, number};
+use prony_record::{ConditionRuling, JudgedCondition, Record, number};
 
 use super::error::GateError;
 use super::scope::GateScope;
@@ -139,13 +139,13 @@ impl LoadCondition {
     }
 
     /// The result for a record, as it is stored.
-    pub fn result(&self, record: &Record) -> ConditionResult {
+    pub fn result(&self, record: &Record) -> JudgedCondition {
         let (ruling, text) = match (self.holds(record), self.judge(record)) {
             (Some(reason), _) => (ConditionRuling::Failed, reason),
             (None, Some(judged)) => (ConditionRuling::Passed, judged.text),
             (None, None) => (ConditionRuling::Unknown, "nothing was measured".to_owned()),
         };
-        ConditionResult {
+        JudgedCondition {
             condition: format!("{} {self}", self.option()),
             ruling,
             text,

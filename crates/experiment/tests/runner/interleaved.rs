@@ -113,7 +113,7 @@ fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_jud
         .failed
         .expect("the slices are rejected")
         .to_string();
-    assert!(failure.contains("1000 requests"), "{failure}");
+    assert!(failure.contains("1,000 requests"), "{failure}");
     assert!(failure.contains("set duration = "), "{failure}");
 }
 

@@ -127,7 +127,7 @@ settings! {
             example("\"users.csv\"");
         data_order: Option<DataOrder> = Choice(DataOrder::CHOICES),
             "Order in which requests take the rows of --data; with --order per-user, a user keeps \
-             its row for a whole pass through the list",
+             its row per pass",
             default("sequence"), needs("data");
         script: Option<PathBuf> = File,
             "A Lua script with wrk's hooks that generates the requests: request(), response(), \

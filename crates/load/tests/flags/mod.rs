@@ -16,15 +16,19 @@ pub(crate) fn settings<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
             Some((flag, value)) => (flag, Some(value)),
             None => (word, None),
         };
-        let setting = declared(flag).unwrap_or_else(|| panic!("{word} is not a flag"));
-        let key = setting.key.to_owned();
-        if setting.kind == ValueKind::Switch {
+        // Tests also use flags that no setting has.
+        let (key, kind) = match (declared(flag), flag.strip_prefix("--")) {
+            (Some(setting), _) => (setting.key.to_owned(), setting.kind),
+            (None, Some(long)) => (long.replace('-', "_"), ValueKind::Text),
+            (None, None) => panic!("{word} is not a flag"),
+        };
+        if kind == ValueKind::Switch {
             settings.insert(key, json!(true));
             continue;
         }
         let value = attached.or_else(|| words.next());
         let value = value.unwrap_or_else(|| panic!("{word} lacks its value"));
-        match setting.kind {
+        match kind {
             ValueKind::List | ValueKind::Texts | ValueKind::Headers => {
                 let values = settings.entry(key).or_insert_with(|| json!([]));
                 values.as_array_mut().unwrap().push(json!(value));

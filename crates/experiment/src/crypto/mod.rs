@@ -12,7 +12,6 @@ mod libraries;
 mod memory;
 mod probe;
 mod process_files;
-pub(crate) mod sentences;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,7 +19,8 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use procfs::process::{MemoryMap, Process};
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::{CryptoUnaccelerated, LibrarySpeed, MaskEvidence, MaskedInstructions};
+use prony_record::{Finding, Severity};
 use serde::{Serialize, Serializer};
 
 use crate::undetermined::Undetermined;
@@ -164,12 +164,51 @@ impl CryptoReport {
     /// acceleration.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
-        let text = sentences::unaccelerated(self)?;
-        Some(Finding::new(
-            FindingId::CryptoUnaccelerated,
-            Severity::Warning,
-            text,
-        ))
+        Some(Finding::of(Severity::Warning, &self.unaccelerated()?))
+    }
+
+    /// Returns the figures of a server or library that encrypts without the AES instructions;
+    /// `None` if it uses them or if their use is unknown.
+    pub(crate) fn unaccelerated(&self) -> Option<CryptoUnaccelerated> {
+        let mask = match self.acceleration {
+            Acceleration::NotUsed => None,
+            Acceleration::Masked => Some(MaskedInstructions {
+                evidence: self.mask_evidence(),
+                bytes_per_s: self.speed("aes-128-gcm")?.as_server?,
+            }),
+            _ => return None,
+        };
+        Some(CryptoUnaccelerated {
+            library: self.library_speed(),
+            assembly: self.build.assembly,
+            mask,
+        })
+    }
+
+    /// Returns the library with its speeds.
+    pub(crate) fn library_speed(&self) -> LibrarySpeed {
+        let path = self.library.as_deref();
+        let speed = self.speed("aes-128-gcm");
+        LibrarySpeed {
+            path: path.map(|path| path.display().to_string()),
+            version: self.version.clone(),
+            on: speed.and_then(|speed| speed.on),
+            masked: speed.and_then(|speed| speed.masked),
+            ratio: self.ratio,
+            cycles_per_byte: self.cycles_per_byte,
+        }
+    }
+
+    /// Returns the evidence that AES instructions are masked.
+    pub(crate) fn mask_evidence(&self) -> MaskEvidence {
+        let Some(words) = &self.capabilities_in_process else {
+            let value = self.environment.as_deref().unwrap_or("?");
+            return MaskEvidence::Environment(format!("{}={value}", MASK.0));
+        };
+        let lost = self.capabilities.first().unwrap_or(&0) & !words.first().unwrap_or(&0);
+        let groups = [(AES_NI, "AES-NI"), (PCLMULQDQ, "PCLMULQDQ")];
+        let missing = groups.into_iter().filter(|(bit, _)| lost & bit != 0);
+        MaskEvidence::Memory(missing.map(|(_, name)| name.to_owned()).collect())
     }
 
     /// Returns the speed of one algorithm.
@@ -523,13 +562,24 @@ mod tests {
     #[test]
     fn only_missing_acceleration_is_a_finding() {
         let finding = measured(8e9, 5e8, Some(5e8)).finding().unwrap();
-        assert_eq!(finding.id, FindingId::CryptoUnaccelerated);
-        assert!(
-            finding.text.contains("/lib/libcrypto.so.3"),
-            "{}",
-            finding.text
-        );
+        let figures: CryptoUnaccelerated = finding.figures().unwrap();
+        assert_eq!(figures.library.path.as_deref(), Some("/lib/libcrypto.so.3"));
+        assert_eq!(figures.mask.unwrap().bytes_per_s, 5e8);
         assert_eq!(measured(8e9, 5e8, None).finding(), None);
+    }
+
+    #[test]
+    fn the_evidence_names_the_missing_instructions() {
+        let mut crypto = CryptoReport {
+            environment: Some("~0x1".to_owned()),
+            ..CryptoReport::default()
+        };
+        let variable = format!("{}=~0x1", MASK.0);
+        assert_eq!(crypto.mask_evidence(), MaskEvidence::Environment(variable));
+        crypto.capabilities = vec![u64::MAX, 3];
+        crypto.capabilities_in_process = Some(vec![!(AES_NI | PCLMULQDQ), 3]);
+        let missing = ["AES-NI", "PCLMULQDQ"].map(str::to_owned).to_vec();
+        assert_eq!(crypto.mask_evidence(), MaskEvidence::Memory(missing));
     }
 
     #[test]

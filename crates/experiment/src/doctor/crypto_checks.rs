@@ -3,7 +3,6 @@
 use prony_record::number;
 
 use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
-use crate::crypto::sentences::{compared, cycles, mask_evidence, named, unaccelerated};
 use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 
 /// Fraction of the library's full speed below which the server's CPU capabilities count as partly
@@ -112,16 +111,21 @@ pub(super) fn check(crypto: &CryptoReport) -> CheckResults {
 }
 
 fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
-    let without = || unaccelerated(crypto).unwrap_or_default();
+    let without = || {
+        crypto
+            .unaccelerated()
+            .map(|it| it.phrase())
+            .unwrap_or_default()
+    };
     match crypto.acceleration {
         Acceleration::Used => {
-            results.add(ACCELERATED.check(CheckStatus::Ok, compared(crypto)));
+            results.add(ACCELERATED.check(CheckStatus::Ok, crypto.library_speed().compared()));
             results.checks.extend(partly_masked(crypto));
         }
         Acceleration::NotOnThisProcessor => {
             let text = format!(
                 "{}; this processor has no AES instructions",
-                compared(crypto)
+                crypto.library_speed().compared()
             );
             let check = ACCELERATED.check(CheckStatus::Note, text);
             results.add(check.with_change("use another processor, or prefer ChaCha20-Poly1305"));
@@ -139,9 +143,9 @@ fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
             results.checks.extend(rate.map(|rate| {
                 let text = format!(
                     "{}: AES-128-GCM at {}{}",
-                    named(crypto),
+                    crypto.library_speed().named(),
                     number::bytes_per_s(rate),
-                    cycles(crypto)
+                    crypto.library_speed().cycles()
                 );
                 SPEED.check(CheckStatus::Note, text)
             }));
@@ -156,8 +160,8 @@ fn partly_masked(crypto: &CryptoReport) -> Option<DoctorCheck> {
     (server < PARTIAL_MASK_RATIO * on).then(|| {
         let text = format!(
             "{} ({}): AES-128-GCM at {} instead of {}",
-            named(crypto),
-            mask_evidence(crypto),
+            crypto.library_speed().named(),
+            crypto.mask_evidence().text(),
             number::bytes_per_s(server),
             number::bytes_per_s(on)
         );
@@ -186,7 +190,11 @@ fn built_without(crypto: &CryptoReport) -> String {
         .into_iter()
         .filter_map(rate)
         .collect();
-    format!("{}: {proof}; {}", named(crypto), rates.join(", "))
+    format!(
+        "{}: {proof}; {}",
+        crypto.library_speed().named(),
+        rates.join(", ")
+    )
 }
 
 #[cfg(test)]

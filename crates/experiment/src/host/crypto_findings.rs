@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_record::Finding;
+use prony_record::finding::Subject;
 
 use crate::service::ServiceSpec;
 
@@ -21,9 +22,8 @@ impl CryptoFindings {
             .find_map(|&pid| Some((pid, programs_with_crypto(pid)?)))?;
         let key = format!("{programs} {:?}", spec.env);
         let found = self.0.entry(key).or_insert_with(|| of_process(pid));
-        let finding = found.clone()?;
-        let text = format!("Service \"{}\": {}.", spec.name, finding.text);
-        Some(Finding { text, ..finding })
+        let subject = Subject::Service(spec.name.clone());
+        found.as_ref().map(|it| it.with_subject(subject))
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subject, TelemetryLost};
+use prony_record::{Finding, Severity};
 
 use super::remote::RemoteSampler;
 use crate::system::hardware::CounterGroup;
@@ -137,18 +138,16 @@ impl Monitors {
     pub(super) fn syn_floods(&mut self, ports: &BTreeMap<u16, String>) -> Vec<Finding> {
         let floods = self.kernel_log.iter_mut().flat_map(KernelLog::syn_floods);
         let finding = |(port, line): (u16, String)| {
-            let text = format!(
-                "The listen queue of service \"{}\" was full, and the kernel logged: \"{line}\" \
-                 (raise the service's backlog, net.core.somaxconn and net.ipv4.tcp_max_syn_backlog). \
-                 The result reflects that limit, so raise it unless you want to compare with it in \
-                 place.",
-                ports.get(&port)?
-            );
-            Some(Finding::new(
-                FindingId::ServiceLimit,
-                Severity::Warning,
-                text,
-            ))
+            let limit = ReachedLimit {
+                limit: ServiceLimitKind::ListenQueue,
+                line,
+                count: 1,
+            };
+            let reached = ServiceLimit {
+                limits: vec![limit],
+            };
+            let subject = Subject::Service(ports.get(&port)?.clone());
+            Some(Finding::about(subject, Severity::Warning, &reached))
         };
         floods.filter_map(finding).collect()
     }
@@ -156,17 +155,14 @@ impl Monitors {
     /// Returns findings about telemetry sources that have failed since the last call.
     pub(super) fn findings(&mut self) -> Vec<Finding> {
         let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
-        let text = lost.map(|why| {
-            format!(
-                "The metrics of the machine in [telemetry] could not be read over ssh: {why}. \
-                    Its CPU, memory and network data are missing from this trial; the load's own \
-                    figures are complete. Check that `ssh` to it works without a prompt, and \
-                    that its login shell is a POSIX shell."
-            )
-        });
-        text.map(|text| Finding::new(FindingId::TelemetryLost, Severity::Warning, text))
-            .into_iter()
-            .collect()
+        let finding = |reason| {
+            let lost = TelemetryLost {
+                reason: Some(reason),
+                looked_in: Vec::new(),
+            };
+            Finding::of(Severity::Warning, &lost)
+        };
+        lost.map(finding).into_iter().collect()
     }
 }
 

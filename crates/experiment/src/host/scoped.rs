@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::Finding;
+use prony_record::finding::Subject;
 
 use super::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
@@ -99,29 +100,17 @@ impl<'a> ScopedHost<'a> {
     }
 }
 
-/// Returns the finding with service names as in the plan; `None` if the finding is about another
+/// Returns the finding with its service's name as in the plan; `None` if the finding is about another
 /// variant's service.
 fn own_finding(finding: &Finding, variant: usize) -> Option<Finding> {
-    let mut text = String::with_capacity(finding.text.len());
-    // Findings put service names in quotes.
-    for (number, part) in finding.text.split('"').enumerate() {
-        if number > 0 {
-            text.push('"');
-        }
-        match ScopedName::parse(part) {
-            Some((service, of)) if number % 2 == 1 => {
-                if of != variant {
-                    return None;
-                }
-                text.push_str(service);
-            }
-            _ => text.push_str(part),
-        }
-    }
-    Some(Finding {
-        text,
-        ..finding.clone()
-    })
+    let name = match &finding.subject {
+        Subject::Service(name) => ScopedName::parse(name),
+        _ => None,
+    };
+    let Some((service, of)) = name else {
+        return Some(finding.clone());
+    };
+    (of == variant).then(|| finding.with_subject(Subject::Service(service.to_owned())))
 }
 
 impl Host for ScopedHost<'_> {
@@ -244,20 +233,23 @@ fn own_services<T>(names: BTreeMap<String, T>, own: usize) -> BTreeMap<String, T
 
 #[cfg(test)]
 mod tests {
-    use prony_record::{FindingId, Severity};
+    use prony_record::Severity;
+    use prony_record::finding::TelemetryLost;
 
     use super::*;
 
     #[test]
     fn findings_belong_to_the_variant_of_their_service() {
-        let finding = |text: &str| Finding::new(FindingId::ServiceLimit, Severity::Warning, text);
-        let of =
-            |text: &str, variant| own_finding(&finding(text), variant).map(|finding| finding.text);
-        let text = "The queue of service \"web@1\" was full (\"somaxconn\").";
-        let own = "The queue of service \"web\" was full (\"somaxconn\").";
-        assert_eq!(of(text, 1).as_deref(), Some(own));
-        assert_eq!(of(text, 2), None);
-        let of_all = "The machine was read late.";
-        assert_eq!(of(of_all, 0).as_deref(), Some(of_all));
+        let lost = TelemetryLost {
+            reason: None,
+            looked_in: vec!["web@1.pid".to_owned()],
+        };
+        let service = |name: &str| Subject::Service(name.to_owned());
+        let scoped = Finding::about(service("web@1"), Severity::Warning, &lost);
+        let own = Finding::about(service("web"), Severity::Warning, &lost);
+        assert_eq!(own_finding(&scoped, 1), Some(own));
+        assert_eq!(own_finding(&scoped, 2), None);
+        let of_all = Finding::of(Severity::Warning, &lost);
+        assert_eq!(own_finding(&of_all, 0), Some(of_all));
     }
 }

@@ -137,14 +137,16 @@ fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
     trials.filter_map(|result| result.record.as_ref()).collect()
 }
 
-/// Collects the trials' findings about services. Each finding is reported once per variant.
+/// Collects the trials' findings about services. Each finding is reported once per variant and
+/// service.
 fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<ExperimentFinding> {
     let mut found: Vec<ExperimentFinding> = Vec::new();
     for result in results {
         for finding in &result.findings {
             let variants = vec![result.variant];
             let known = |found: &ExperimentFinding| {
-                found.finding.id == finding.id && found.variants == variants
+                (&found.finding.id, &found.finding.subject) == (&finding.id, &finding.subject)
+                    && found.variants == variants
             };
             if found.iter().any(known) {
                 continue;

@@ -1,5 +1,6 @@
 //! Tests that each finding appears if its cause is present, and only then.
 
+use prony_record::finding::{ServiceKilled, Subject};
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
@@ -189,18 +190,26 @@ fn trials_on_different_machines_are_distinguished() {
 }
 
 #[test]
-fn service_events_are_reported_once_per_variant() {
+fn service_events_are_reported_once_per_variant_and_service() {
     let mut results = trials(3, |_, _, _| 1000.0);
     for result in results.iter_mut().filter(|result| result.variant == 0) {
-        result.findings = vec![Finding::new(
-            FindingId::ServiceEnded,
-            Severity::Error,
-            "It died.",
-        )];
+        let killed = |service: &str| {
+            let subject = Subject::Service(service.to_owned());
+            Finding::about(subject, Severity::Note, &ServiceKilled { took_s: 10.0 })
+        };
+        result.findings = vec![killed("web"), killed("app")];
     }
     let found = services(&results, &name);
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].finding.text, "tcp, block 1: It died.");
+    let trials = &results[found[0].variants[0]].findings;
+    assert_eq!(found.len(), 2);
+    for (found, of_trial) in found.iter().zip(trials) {
+        let text = format!("tcp, block 1: {}", of_trial.text);
+        let expected = Finding {
+            text,
+            ..of_trial.clone()
+        };
+        assert_eq!((&found.finding, &found.variants), (&expected, &vec![0]));
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use prony_load::{LoadSlice, LoadSpec, SliceReport, Slices};
-use prony_record::{Finding, FindingId, Nanos, Severity};
+use prony_record::finding::NotIdle;
+use prony_record::{Finding, Nanos, Severity};
 use prony_stats::Metric;
 
 use super::block_error::BlockError;
@@ -113,12 +114,7 @@ impl VariantMeasurements {
         if percent < IDLE_PERCENT_MAX {
             return None;
         }
-        let text = format!(
-            "The services used {percent:.0}% of a core while other variants were under load, \
-                which slows down those variants. If the services are also active without \
-                requests, run the trials sequentially (--interleave off)."
-        );
-        Some(Finding::new(FindingId::NotIdle, Severity::Warning, text))
+        Some(Finding::of(Severity::Warning, &NotIdle { percent }))
     }
 }
 

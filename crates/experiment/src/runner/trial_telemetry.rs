@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, Record, Severity};
+use prony_record::finding::{ServiceThrottled, Subject, TelemetryLost};
+use prony_record::{Finding, Record, Severity};
 
 use super::trial_result::{ServiceUse, TrialTelemetry};
 use super::values;
@@ -26,16 +27,12 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>
         let file = follow.pid_file.as_ref();
         let file = file.map(|path| path.display().to_string());
         let paths: Vec<String> = follow.cgroup.clone().into_iter().chain(file).collect();
-        let text = format!(
-            "No process of service \"{name}\" was found (looked in {}), so its CPU and memory \
-             usage are missing.",
-            paths.join(", ")
-        );
-        findings.push(Finding::new(
-            FindingId::TelemetryLost,
-            Severity::Warning,
-            text,
-        ));
+        let lost = TelemetryLost {
+            reason: None,
+            looked_in: paths,
+        };
+        let subject = Subject::Service(name.clone());
+        findings.push(Finding::about(subject, Severity::Warning, &lost));
     }
     findings
 }
@@ -128,16 +125,9 @@ pub(super) fn throttled(telemetry: &TrialTelemetry) -> Vec<Finding> {
         let throttling = used
             .throttling
             .filter(|it| it.share() >= THROTTLED_SHARE_MIN)?;
-        let text = format!(
-            "Service \"{name}\" was {}, together with every other program of its control group. \
-             Raise the quota, unless it is what you are comparing.",
-            throttling.text()
-        );
-        Some(Finding::new(
-            FindingId::ServiceThrottled,
-            Severity::Warning,
-            text,
-        ))
+        let subject = Subject::Service(name.clone());
+        let throttled = ServiceThrottled { throttling };
+        Some(Finding::about(subject, Severity::Warning, &throttled))
     };
     telemetry.services.iter().filter_map(of_one).collect()
 }
@@ -180,9 +170,10 @@ connections = "{{ connections }}"
         };
         let (findings, services) = with(0);
         assert_eq!((findings.len(), services), (1, 0));
-        let text = &findings[0].text;
-        let paths = "(looked in system.slice/web.service, /run/web.pid)";
-        assert!(text.contains(paths), "{text}");
+        let lost: TelemetryLost = findings[0].figures().unwrap();
+        let paths = ["system.slice/web.service", "/run/web.pid"];
+        assert_eq!(lost.looked_in, paths);
+        assert_eq!(findings[0].subject, Subject::Service("web".to_owned()));
         assert_eq!(with(1), (Vec::new(), 1));
     }
 }

@@ -37,6 +37,14 @@ impl Subject {
             _ => "The generator".to_owned(),
         }
     }
+
+    /// The service that the finding is about, with its name in quotes after `noun`.
+    pub(super) fn service(&self, noun: &str) -> String {
+        match self {
+            Subject::Service(name) => format!("{noun} \"{name}\""),
+            _ => noun.to_owned(),
+        }
+    }
 }
 
 /// The figures of one kind of finding.

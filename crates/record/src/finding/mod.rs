@@ -24,6 +24,7 @@ pub use fleet::AgentStalled;
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
 pub use load::*;
 pub use registry::{FindingId, FindingKind, FindingName};
+pub use trial::*;
 
 /// Severity of a finding. An error withholds the verdicts that it may have distorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -103,16 +103,16 @@ registry! {
     ClockDoubtful "clock-doubtful" => fleet::CLOCK_DOUBTFUL;
     ClockUnchecked "clock-unchecked" => fleet::CLOCK_UNCHECKED;
 
-    ServiceEnded "service-ended" => trial::SERVICE_ENDED;
-    ServiceKilled "service-killed" => trial::SERVICE_KILLED;
-    ServiceLimit "service-limit" => trial::SERVICE_LIMIT;
-    ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED;
-    ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT;
+    ServiceEnded "service-ended" => trial::SERVICE_ENDED, trial::ServiceEnded;
+    ServiceKilled "service-killed" => trial::SERVICE_KILLED, trial::ServiceKilled;
+    ServiceLimit "service-limit" => trial::SERVICE_LIMIT, trial::ServiceLimit;
+    ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED, trial::ServiceThrottled;
+    ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT, trial::ServiceLogCut;
     ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED;
     CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN;
-    TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST;
-    CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED;
-    NotIdle "not-idle" => trial::NOT_IDLE;
+    TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST, trial::TelemetryLost;
+    CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED, trial::CryptoUnaccelerated;
+    NotIdle "not-idle" => trial::NOT_IDLE, trial::NotIdle;
 
     UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS;
     BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER;

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_load::{LoadSpec, NotReady as WaitError, ScriptLoader, wait_for_server};
-use prony_record::{Finding, FindingId, Record, Severity};
+use prony_record::finding::{ServiceEnded, ServiceKilled, ServiceLogCut, Subject};
+use prony_record::{Finding, Record, Severity};
 
 use super::folder::ExperimentFolder;
 use super::readiness::{self, ReadinessError};
@@ -244,7 +245,7 @@ impl Trial<'_> {
         findings.extend(self.host.take_findings());
         findings.extend(self.examine_crypto(&resolved, position));
         findings.extend(self.stop(&resolved)?);
-        findings.extend(limit_lines::finding(logs(&resolved, &dir)));
+        findings.extend(limit_lines::findings(logs(&resolved, &dir)));
         let mut summary = telemetry::summary(&samples);
         findings.extend(trial_telemetry::unseen(&resolved, summary.as_mut()));
         write_telemetry(&samples, &dir)?;
@@ -338,14 +339,12 @@ impl Trial<'_> {
         let ended = own.filter_map(|service| {
             let name = &service.spec.name;
             let exited = self.host.alive(name).err()?;
-            let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
-            let text = format!(
-                "Service \"{name}\" ended during the load ({}). The last line of its log: \
-                    {last}. The result does not reflect the speed of the service; fix the \
-                    service first.",
-                exited.status
-            );
-            Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))
+            let ended = ServiceEnded {
+                last_line: exited.log_tail.lines().last().map(str::to_owned),
+                status: exited.status,
+            };
+            let subject = Subject::Service(name.clone());
+            Some(Finding::about(subject, Severity::Error, &ended))
         });
         ended.collect()
     }
@@ -360,22 +359,18 @@ impl Trial<'_> {
             }
             let name = &service.spec.name;
             let stopped = self.host.stop(name)?;
+            let subject = || Subject::Service(name.clone());
             if stopped.killed {
-                let text = format!(
-                    "Service \"{name}\" did not end within {:.0} s of its stop signal and was \
-                     killed. If it expects another signal, set it: stop = \"SIGQUIT\".",
-                    stopped.took.as_secs_f64()
-                );
-                findings.push(Finding::new(FindingId::ServiceKilled, Severity::Note, text));
+                let killed = ServiceKilled {
+                    took_s: stopped.took.as_secs_f64(),
+                };
+                findings.push(Finding::about(subject(), Severity::Note, &killed));
             }
             if stopped.log_bytes_cut > 0 {
-                let text = format!(
-                    "Service \"{name}\" wrote a log so large that {} bytes were cut from its \
-                     middle. Writing the log cost the service CPU time. Log less (access_log off), unless \
-                     logging is what you are comparing.",
-                    stopped.log_bytes_cut
-                );
-                findings.push(Finding::new(FindingId::ServiceLogCut, Severity::Note, text));
+                let cut = ServiceLogCut {
+                    bytes_cut: stopped.log_bytes_cut,
+                };
+                findings.push(Finding::about(subject(), Severity::Note, &cut));
             }
         }
         Ok(findings)

@@ -5,8 +5,6 @@
 //! sockets. Workers share nothing while they run. This crate does not depend on plans, services or
 //! reports.
 //!
-//! Only `socket` contains code that differs by operating system.
-//!
 //! The modules form layers. A module uses only modules of its own layer and of the layers above it
 //! in this table, without cycles:
 //!

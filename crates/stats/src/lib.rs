@@ -1,5 +1,5 @@
-//! Statistics of experiments: estimates with intervals, bounded error rates, and verdicts as
-//! sentences.
+//! Statistics of experiments: estimates with intervals, bounded error rates, and verdicts, each with
+//! a sentence.
 //!
 //! Input: a [`Design`] (factors, variants, baseline, stopping rule) and [`Trials`] (one number per
 //! metric, block and variant). Output: an [`Evaluation`] (comparisons with verdicts, effects,

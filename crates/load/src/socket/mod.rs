@@ -6,7 +6,9 @@
 //! user-space stack or a simulation with its own clock fits the same contract. Nothing above this
 //! module may assume a kernel socket.
 //!
-//! Every backend is tested against the rules of this contract:
+//! The kernel's backends and AF_XDP are tested against the rules of this contract. The backend for
+//! QUIC carries streams instead of bytes: of these rules, those about keys, connecting, closing and
+//! waiting apply to it, and it has tests of its own.
 //!
 //! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation not used
 //!    before with this index.

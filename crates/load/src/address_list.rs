@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::settings::{SourceOrder, SourceRange};
-use crate::stateless_random::random_at;
+use prony_record::random_at;
 
 /// A list of addresses in the given order.
 #[derive(Debug, Clone, Default)]

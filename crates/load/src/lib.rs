@@ -10,7 +10,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `stateless_random`, `content_coding`, `cookies`, `response_head` |
+//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding`, `cookies`, `response_head` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls`, `quic` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy`, `bypass` |
@@ -70,7 +70,6 @@ mod socket;
 mod source;
 mod spec;
 mod stall;
-mod stateless_random;
 mod status_set;
 mod target;
 mod template;

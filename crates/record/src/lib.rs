@@ -18,6 +18,7 @@ pub mod measure;
 pub mod number;
 mod outcome;
 pub mod quantity;
+mod random;
 mod rate_profile;
 mod recent_deltas;
 mod recorder;
@@ -48,6 +49,7 @@ pub use finding::{
 };
 pub use fleet::{FleetAgent, FleetUse};
 pub use outcome::{Outcome, OutcomeCounts, ResponsibleParty};
+pub use random::{RandomSequence, random_at};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
 pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};

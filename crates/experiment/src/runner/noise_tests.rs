@@ -1,6 +1,7 @@
 //! Tests of verdicts on a crowded machine, with simulated trials in which a variant is slowed down
 //! by the fraction of the cores that neighbors use.
 
+use prony_record::RandomSequence;
 use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
 use super::*;
@@ -64,21 +65,13 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
     }
 }
 
-/// Reproducible random numbers from 0 to 1 (splitmix64).
-struct Draws(u64);
+/// Reproducible random numbers.
+struct Draws(RandomSequence);
 
 impl Draws {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
     /// Returns an approximately normal number with a standard deviation of 1.
     fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.next()).sum::<f64>() - 6.0
+        (0..12).map(|_| self.0.next_share()).sum::<f64>() - 6.0
     }
 }
 
@@ -92,7 +85,7 @@ fn experiment(
 ) -> (Trials, Vec<TrialResult>) {
     let (mut trials, mut results) = (Trials::new(), Vec::new());
     for block in 1..=blocks {
-        let first = usize::from(draws.next() < 0.5);
+        let first = usize::from(draws.0.next_share() < 0.5);
         for variant in [first, 1 - first] {
             let taken = taken(draws, variant);
             let of_variant = [ratio, 1.0][variant];
@@ -111,7 +104,7 @@ fn judged(
     taken: impl FnMut(&mut Draws, usize) -> f64,
 ) -> (Evaluation, Vec<NoiseEffect>, Option<ExperimentFinding>) {
     let design = design(blocks);
-    let (trials, results) = experiment(blocks, ratio, &mut Draws(7), taken);
+    let (trials, results) = experiment(blocks, ratio, &mut Draws(RandomSequence::new(7)), taken);
     let mut evaluation = evaluate(&design, &trials, &[]).unwrap();
     let effects = judge(&evaluation, &design, &results);
     apply(&mut evaluation, &effects);
@@ -148,7 +141,8 @@ fn a_difference_larger_than_the_neighbors_effect_is_kept() {
 
 #[test]
 fn a_crowded_machine_is_mentioned_in_the_verdicts_sentence() {
-    let (evaluation, effects, found) = judged(10, 1.5, |draws, _| 0.3 + 0.04 * draws.next());
+    let (evaluation, effects, found) =
+        judged(10, 1.5, |draws, _| 0.3 + 0.04 * draws.0.next_share());
     assert_eq!(verdicts(&evaluation), [Verdict::Faster; 2]);
     assert!(
         matches!(effects[0], NoiseEffect::Doubtful(_)),
@@ -163,7 +157,7 @@ fn a_crowded_machine_is_mentioned_in_the_verdicts_sentence() {
 
 #[test]
 fn few_blocks_on_a_crowded_machine_give_no_verdict() {
-    let (evaluation, effects, _) = judged(4, 1.5, |draws, _| 0.3 + 0.04 * draws.next());
+    let (evaluation, effects, _) = judged(4, 1.5, |draws, _| 0.3 + 0.04 * draws.0.next_share());
     assert_eq!(effects[0], NoiseEffect::TooFewBlocks);
     assert_eq!(verdicts(&evaluation), [Verdict::Withheld; 2]);
     let (evaluation, _, _) = judged(4, 1.5, |_, _| 0.01);
@@ -172,7 +166,7 @@ fn few_blocks_on_a_crowded_machine_give_no_verdict() {
 
 #[test]
 fn a_quiet_machine_changes_nothing() {
-    let (evaluation, effects, found) = judged(10, 1.5, |draws, _| 0.01 * draws.next());
+    let (evaluation, effects, found) = judged(10, 1.5, |draws, _| 0.01 * draws.0.next_share());
     assert_eq!(effects, [NoiseEffect::Negligible; 2]);
     assert_eq!(verdicts(&evaluation), [Verdict::Faster; 2]);
     assert_eq!(evaluation.comparisons[0].doubt, None);
@@ -188,15 +182,19 @@ fn false_verdicts_on_a_crowded_machine_are_rare() {
     const EXPERIMENTS: usize = 300;
     const BLOCKS: u32 = 8;
     let design = design(BLOCKS);
-    let mut draws = Draws(42);
+    let mut draws = Draws(RandomSequence::new(42));
     let mut table = AlphaTable::new();
     let mut false_verdicts = |preference: f64| {
         let (mut alone, mut judged) = (0, 0);
         for _ in 0..EXPERIMENTS {
-            let mut busy = draws.next() < 0.5;
+            let mut busy = draws.0.next_share() < 0.5;
             let taken = |draws: &mut Draws, variant: usize| {
-                busy ^= draws.next() < 0.5;
-                let burst = if busy { 0.3 + 0.1 * draws.next() } else { 0.0 };
+                busy ^= draws.0.next_share() < 0.5;
+                let burst = if busy {
+                    0.3 + 0.1 * draws.0.next_share()
+                } else {
+                    0.0
+                };
                 burst + if variant == 0 { preference } else { 0.0 }
             };
             let (trials, results) = experiment(BLOCKS, 1.0, &mut draws, taken);

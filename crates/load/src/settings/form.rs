@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::error::SettingsError;
 use crate::input_file::{self, DATA_BYTES_MAX};
-use crate::stateless_random::random_at;
+use prony_record::random_at;
 
 /// Media types of files by the extension of their names; those that curl knows.
 const TYPES_BY_EXTENSION: &[(&str, &str)] = &[

@@ -13,7 +13,7 @@ use crate::settings::{ThinkDistribution, ThinkTime};
 use crate::shard::Shard;
 use crate::socket::Sockets;
 use crate::spec::LoadSpec;
-use crate::stateless_random::random_at;
+use prony_record::random_at;
 
 /// Maximum number of users whose pauses begin before completions are handled again.
 const PAUSES_MAX: u32 = 64;

@@ -13,6 +13,8 @@
 //!
 //! If the result of an earlier search is given, the search begins with the edge.
 
+use prony_record::RandomSequence;
+
 use super::edge::EdgeResults;
 use super::fit::Crossing;
 use super::outcome::{BoundReason, SearchOutcome};
@@ -123,7 +125,7 @@ pub struct Search {
     /// Highest rate so far that met the goals. `unmet` is the lowest rate that didn't.
     met: Option<f64>,
     unmet: Option<f64>,
-    random: u64,
+    random: RandomSequence,
 }
 
 impl Search {
@@ -137,7 +139,7 @@ impl Search {
             time_s: settings.time_s,
             met: None,
             unmet: None,
-            random: settings.seed,
+            random: RandomSequence::new(settings.seed),
         };
         if let Some(rate) = settings.start_at {
             search.phase = search.edge_around(rate.ln());
@@ -377,12 +379,12 @@ impl Search {
     /// of up to half a step, and shuffled.
     fn rates_around(&mut self, middle: f64, reach: f64, count: usize) -> Vec<f64> {
         let gap = 2.0 * reach / (count - 1) as f64;
-        let lowest = middle - reach + (self.uniform() - 0.5) * gap;
+        let lowest = middle - reach + (self.random.next_share() - 0.5) * gap;
         let mut rates: Vec<f64> = (0..count)
             .map(|step| self.clamped((lowest + step as f64 * gap).exp()))
             .collect();
         for last in (1..rates.len()).rev() {
-            let other = (self.uniform() * (last + 1) as f64) as usize;
+            let other = (self.random.next_share() * (last + 1) as f64) as usize;
             rates.swap(last, other.min(last));
         }
         rates
@@ -474,15 +476,6 @@ impl Search {
                 per_s: unmet.unwrap_or(self.settings.rate_min()),
             },
         })
-    }
-
-    /// Returns a random number from 0 to 1 (SplitMix64; Steele, Lea and Flood, 2014).
-    fn uniform(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

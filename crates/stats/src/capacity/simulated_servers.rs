@@ -1,5 +1,7 @@
 //! Servers simulated in virtual time. Each serves one request at a time, in the order of arrival.
 
+use prony_record::RandomSequence;
+
 use super::{EarlyEnd, GoalReading, Probe, ProbeProgress, ProbeResult, TailCount};
 
 /// Interval, in seconds, at which a running probe is judged.
@@ -16,15 +18,15 @@ const PAUSE_LENGTH: f64 = 5.0;
 const WARM_UP_REQUESTS: f64 = 2_000.0;
 
 /// A reproducible stream of random numbers.
-pub(super) struct Random(pub(super) u64);
+pub(super) struct Random(RandomSequence);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(RandomSequence::new(seed))
+    }
+
     pub(super) fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.next_share()
     }
 
     fn exponential(&mut self) -> f64 {

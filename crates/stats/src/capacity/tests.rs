@@ -25,7 +25,7 @@ fn settings(seed: u64) -> SearchSettings {
 
 /// Runs the repeated searches of one experiment.
 fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
-    let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1));
+    let mut random = Random::new(seed.wrapping_mul(0x1234_5678_9abc_def1));
     let mut outcomes: Vec<SearchOutcome> = Vec::new();
     for repeat in 0..REPEATS {
         let settings = SearchSettings {
@@ -162,7 +162,7 @@ fn intervals_cover_the_capacity_of_a_server_with_pauses() {
         purpose: ProbePurpose::Crossing,
     };
     let excess = |rate: f64| {
-        let result = { server }.run(&probe(rate), &mut Random(1));
+        let result = { server }.run(&probe(rate), &mut Random::new(1));
         result.goals[0].excess
     };
     check(server, 1e3 * rate_where(1.0, excess, 12), 500, 0.06);
@@ -179,7 +179,7 @@ fn a_search_of_a_slow_server_takes_longer_or_ends_below_the_rates_that_it_can_ju
             limit_s: server.limit_s(),
             ..settings(1)
         };
-        let (mut search, mut random, mut took_s) = (Search::new(settings), Random(1), 0.0);
+        let (mut search, mut random, mut took_s) = (Search::new(settings), Random::new(1), 0.0);
         while let Some(probe) = search.next() {
             let result = server.run(&probe, &mut random);
             took_s += result.took_s;

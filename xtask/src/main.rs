@@ -20,8 +20,8 @@ cargo xtask TASK
 
   test [--no-install] [--only STEP]   install what the tests need, then run every check and test
                                       (steps: install, fmt, tidy, build, docs, test)
-  tidy [CRATE|PATH]                   check rules that the compiler doesn't: layers, sizes, words,
-                                      language, type names, module cycles
+  tidy [CRATE|PATH]                   check rules that the compiler doesn't: layers, module cycles,
+                                      pure crates, paths in documents, licenses, crate count
   verify [CHECK...] [--list]          compare prony's results with known true values, in real time
   bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
                                       compare prony with other load generators (see bench --help)

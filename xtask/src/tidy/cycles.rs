@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Complaint;
 use super::items::Items;
-use super::type_names::crate_of;
 
 /// Path of a module from the crate root, as names.
 type Module = Vec<String>;
@@ -29,6 +28,15 @@ pub(super) fn check(files: &BTreeMap<&str, Items>) -> Vec<Complaint> {
             cycles(&edges(files, &names))
         })
         .collect()
+}
+
+/// Returns the crate whose `src` folder contains a file.
+fn crate_of(path: &str) -> Option<&str> {
+    if path.starts_with("xtask/src/") {
+        return Some("xtask");
+    }
+    let (name, rest) = path.strip_prefix("crates/")?.split_once('/')?;
+    rest.starts_with("src/").then_some(name)
 }
 
 /// The modules of one crate, and the names that each module imports.

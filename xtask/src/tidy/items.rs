@@ -1,4 +1,4 @@
-//! Items of a Rust file: types, modules, imports, and paths in code.
+//! Items of a Rust file: modules, imports, and paths in code.
 //!
 //! This module reads tokens and resolves no names. Code that is compiled only for tests is marked.
 
@@ -13,21 +13,9 @@ use crate::tree::Tree;
 /// The items of one file.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    pub(super) types: Vec<TypeItem>,
     pub(super) modules: Vec<ModuleItem>,
     pub(super) imports: Vec<Import>,
     pub(super) references: Vec<Reference>,
-}
-
-/// A `struct`, `enum`, `union`, `trait` or type alias.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TypeItem {
-    pub(super) name: String,
-    pub(super) line: usize,
-    /// True if the type is visible outside the crate: plain `pub`, not `pub(crate)` or similar.
-    pub(super) public: bool,
-    /// Inline modules of this file that enclose the type.
-    pub(super) module: Vec<String>,
 }
 
 /// A declared module, inline or in a separate file.
@@ -78,17 +66,6 @@ fn read(text: &str) -> Option<Items> {
 struct Scope {
     module: Vec<String>,
     only_in_tests: bool,
-    /// True if the level is the body of an `impl` or a `trait`, in which `type` declares an
-    /// associated type.
-    associated: bool,
-}
-
-/// Attributes, visibility and keyword of an item that has been read only in part.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pending {
-    only_in_tests: bool,
-    public: bool,
-    associated: bool,
 }
 
 type Tokens<'a> = Peekable<Iter<'a, TokenTree>>;
@@ -97,24 +74,24 @@ impl Items {
     fn read(&mut self, stream: TokenStream, scope: &Scope) {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let mut tokens = tokens.iter().peekable();
-        let mut pending = Pending::default();
+        let mut pending_test = false;
         while let Some(token) = tokens.next() {
             match token {
                 TokenTree::Punct(p) if p.as_char() == '#' => {
-                    pending.only_in_tests |= is_test_attribute(&mut tokens);
+                    pending_test |= is_test_attribute(&mut tokens);
                 }
                 TokenTree::Punct(p) if matches!(p.as_char(), ';' | ',') => {
-                    pending = Pending::default();
+                    pending_test = false;
                 }
                 TokenTree::Ident(ident) => {
                     let word = ident.to_string();
                     let line = ident.span().start().line;
-                    self.read_word(&word, line, &mut tokens, scope, &mut pending);
+                    self.read_word(&word, line, &mut tokens, scope, &mut pending_test);
                 }
                 TokenTree::Group(group) => {
-                    self.read(group.stream(), &inner_scope(scope, pending));
+                    self.read(group.stream(), &inner_scope(scope, pending_test));
                     if group.delimiter() == Delimiter::Brace {
-                        pending = Pending::default();
+                        pending_test = false;
                     }
                 }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
@@ -128,25 +105,15 @@ impl Items {
         line: usize,
         tokens: &mut Tokens<'_>,
         scope: &Scope,
-        pending: &mut Pending,
+        pending_test: &mut bool,
     ) {
         match word {
-            "pub" => {
-                let restricted = next_group(tokens, Delimiter::Parenthesis).is_some();
-                pending.public = !restricted;
-            }
-            "struct" | "enum" | "union" | "trait" => {
-                pending.associated |= word == "trait";
-                self.read_type(tokens, scope, *pending);
-            }
-            "type" if !scope.associated => self.read_type(tokens, scope, *pending),
-            "impl" => pending.associated = true,
             "mod" => {
-                self.read_module(tokens, scope, *pending);
-                *pending = Pending::default();
+                self.read_module(tokens, scope, *pending_test);
+                *pending_test = false;
             }
             "use" => {
-                let test = scope.only_in_tests || pending.only_in_tests;
+                let test = scope.only_in_tests || *pending_test;
                 self.read_use(tokens, &[], scope, test);
             }
             _ => {
@@ -155,25 +122,13 @@ impl Items {
                     path,
                     line,
                     module: scope.module.clone(),
-                    only_in_tests: scope.only_in_tests || pending.only_in_tests,
+                    only_in_tests: scope.only_in_tests || *pending_test,
                 });
             }
         }
     }
 
-    fn read_type(&mut self, tokens: &mut Tokens<'_>, scope: &Scope, pending: Pending) {
-        if let Some(TokenTree::Ident(name)) = tokens.peek() {
-            self.types.push(TypeItem {
-                name: name.to_string(),
-                line: name.span().start().line,
-                public: pending.public,
-                module: scope.module.clone(),
-            });
-            tokens.next();
-        }
-    }
-
-    fn read_module(&mut self, tokens: &mut Tokens<'_>, scope: &Scope, pending: Pending) {
+    fn read_module(&mut self, tokens: &mut Tokens<'_>, scope: &Scope, pending_test: bool) {
         let Some(TokenTree::Ident(name)) = tokens.peek() else {
             return;
         };
@@ -182,10 +137,10 @@ impl Items {
         self.modules.push(ModuleItem {
             name: name.clone(),
             module: scope.module.clone(),
-            only_in_tests: scope.only_in_tests || pending.only_in_tests,
+            only_in_tests: scope.only_in_tests || pending_test,
         });
         if let Some(body) = next_group(tokens, Delimiter::Brace) {
-            let mut inner = inner_scope(scope, pending);
+            let mut inner = inner_scope(scope, pending_test);
             inner.module.push(name);
             self.read(body.stream(), &inner);
         }
@@ -243,11 +198,10 @@ impl Items {
     }
 }
 
-fn inner_scope(scope: &Scope, pending: Pending) -> Scope {
+fn inner_scope(scope: &Scope, pending_test: bool) -> Scope {
     Scope {
         module: scope.module.clone(),
-        only_in_tests: scope.only_in_tests || pending.only_in_tests,
-        associated: pending.associated,
+        only_in_tests: scope.only_in_tests || pending_test,
     }
 }
 
@@ -302,33 +256,10 @@ fn is_test_attribute(tokens: &mut Tokens<'_>) -> bool {
 mod tests {
     use super::*;
 
-    fn types(text: &str) -> Vec<(String, bool)> {
-        let items = read(text).unwrap();
-        items
-            .types
-            .into_iter()
-            .map(|t| (t.name, t.public))
-            .collect()
-    }
-
     fn imports(text: &str) -> Vec<String> {
         let items = read(text).unwrap();
         let printed = |i: &Import| format!("{} = {}", i.name, i.path.join("::"));
         items.imports.iter().map(printed).collect()
-    }
-
-    #[test]
-    fn types_are_found_with_their_visibility() {
-        let text = "pub struct A(u8);\npub(crate) enum B { C }\ntrait D { type E; }\n\
-                    impl D for A { type E = u8; }\npub type F = u8;\nfn f() { struct G; }";
-        let expected = [
-            ("A", true),
-            ("B", false),
-            ("D", false),
-            ("F", true),
-            ("G", false),
-        ];
-        assert_eq!(types(text), expected.map(|(n, p)| (n.to_string(), p)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Functions, paths, macros and modules of a Rust file, read from its tokens. Comments and strings
-//! are skipped, and types aren't resolved.
+//! Paths in a Rust file, read from its tokens. Comments and strings are skipped, and types aren't
+//! resolved.
 
 use std::collections::BTreeMap;
 
-use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 use super::Complaint;
 use crate::tree::Tree;
@@ -20,31 +20,15 @@ pub(super) struct Sources {
 /// One Rust file.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// Functions with a body, in source order.
-    pub(super) functions: Vec<Function>,
     /// Everything that looks like a path. `use` trees are expanded: `use a::{b, c::d}` gives `a::b`
     /// and `a::c::d`.
     pub(super) paths: Vec<Name>,
-    /// Names of invoked macros.
-    pub(super) macros: Vec<Name>,
-    /// Names of declared modules.
-    pub(super) modules: Vec<Name>,
 }
 
-/// A function with a body.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Function {
-    pub(super) name: String,
-    /// The line of `fn`.
-    pub(super) line: usize,
-    /// Number of lines from `fn` to the closing brace, inclusive.
-    pub(super) lines: usize,
-}
-
-/// A name and its line.
+/// A path and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Segments of a path. A name that isn't a path has a single segment.
+    /// Segments of the path. A name that isn't a path has a single segment.
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
 }
@@ -86,46 +70,13 @@ impl Source {
         let mut at = 0;
         while at < tokens.len() {
             match &tokens[at] {
-                TokenTree::Ident(ident) => {
-                    let line = ident.span().start().line;
-                    self.note_keyword(&ident.to_string(), line, &tokens[at + 1..]);
-                    at = self.read_path(&tokens, at, prefix);
-                }
+                TokenTree::Ident(_) => at = self.read_path(&tokens, at, prefix),
                 TokenTree::Group(group) => {
                     self.read(group.stream(), &[]);
                     at += 1;
                 }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => at += 1,
             }
-        }
-    }
-
-    fn note_keyword(&mut self, word: &str, line: usize, rest: &[TokenTree]) {
-        match (word, rest.first()) {
-            ("fn", Some(TokenTree::Ident(name))) => {
-                if let Some(body) = body(&rest[1..]) {
-                    let last = body.span_close().end().line;
-                    let name = name.to_string();
-                    self.functions.push(Function {
-                        name,
-                        line,
-                        lines: last - line + 1,
-                    });
-                }
-            }
-            ("mod", Some(TokenTree::Ident(name))) => {
-                self.modules.push(Name {
-                    segments: vec![name.to_string()],
-                    line,
-                });
-            }
-            (name, Some(TokenTree::Punct(p))) if p.as_char() == '!' && !is_not_equal(rest) => {
-                self.macros.push(Name {
-                    segments: vec![name.to_string()],
-                    line,
-                });
-            }
-            _ => {}
         }
     }
 
@@ -138,9 +89,6 @@ impl Source {
         while is_path_separator(&tokens[at..]) {
             match tokens.get(at + 2) {
                 Some(TokenTree::Ident(ident)) => {
-                    // The last segment of `std::macro!` is also the name of a macro.
-                    let line = ident.span().start().line;
-                    self.note_keyword(&ident.to_string(), line, &tokens[at + 3..]);
                     segments.push(ident.to_string());
                     at += 3;
                 }
@@ -160,26 +108,9 @@ impl Source {
     }
 }
 
-/// Finds the braces of a function's body; `None` if `;` comes first.
-fn body(tokens: &[TokenTree]) -> Option<&Group> {
-    for token in tokens {
-        match token {
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return Some(group),
-            TokenTree::Punct(p) if p.as_char() == ';' => return None,
-            _ => {}
-        }
-    }
-    None
-}
-
 fn is_path_separator(tokens: &[TokenTree]) -> bool {
     matches!(tokens, [TokenTree::Punct(a), TokenTree::Punct(b), ..]
         if a.as_char() == ':' && a.spacing() == Spacing::Joint && b.as_char() == ':')
-}
-
-fn is_not_equal(tokens: &[TokenTree]) -> bool {
-    matches!(tokens, [TokenTree::Punct(a), TokenTree::Punct(b), ..]
-        if a.as_char() == '!' && a.spacing() == Spacing::Joint && b.as_char() == '=')
 }
 
 #[cfg(test)]
@@ -189,28 +120,6 @@ mod tests {
     fn paths(text: &str) -> Vec<String> {
         let source = parse(text).unwrap();
         source.paths.iter().map(|p| p.segments.join("::")).collect()
-    }
-
-    #[test]
-    fn functions_are_measured_from_fn_to_the_closing_brace() {
-        let text = "\
-/// Text with a brace {.
-#[inline]
-fn a<T>(f: fn(u8) -> u8) -> T
-where
-    T: Default,
-{
-    let s = \"}}}\"; // }
-    T::default()
-}
-trait T { fn without_body(&self); fn with(&self) {} }
-";
-        let functions = parse(text).unwrap().functions;
-        let seen: Vec<_> = functions
-            .iter()
-            .map(|f| (f.name.as_str(), f.line, f.lines))
-            .collect();
-        assert_eq!(seen, [("a", 3, 7), ("with", 10, 1)]);
     }
 
     #[test]
@@ -232,22 +141,6 @@ trait T { fn without_body(&self); fn with(&self) {} }
             !seen.iter().any(|p| p.contains("net") || p.contains("fs")),
             "{seen:?}"
         );
-    }
-
-    #[test]
-    fn macros_and_modules_are_named_with_their_lines() {
-        let text = "mod a;\nfn f() { if x != y { std::todo!() } }\npub(crate) mod b { mod c {} }";
-        let source = parse(text).unwrap();
-        let names = |v: &[Name]| -> Vec<(String, usize)> {
-            v.iter().map(|n| (n.segments.join("::"), n.line)).collect()
-        };
-        assert_eq!(names(&source.macros), [("todo".to_string(), 2)]);
-        let expected = [
-            ("a".to_string(), 1),
-            ("b".to_string(), 3),
-            ("c".to_string(), 3),
-        ];
-        assert_eq!(names(&source.modules), expected);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use prony_experiment::abort::in_words;
 use prony_record::{ConditionRuling, Finding, FindingId, Record};
 use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
@@ -47,7 +46,7 @@ fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
         }
     }
     if let Some(abort) = &record.aborted {
-        progress.warn(&format!("prony: {}", in_words(abort)));
+        progress.warn(&format!("prony: {}", abort.text()));
     }
     if interrupted {
         progress.warn("prony: interrupted; the results cover the time until the interrupt");

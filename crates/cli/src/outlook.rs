@@ -14,9 +14,10 @@ use prony_experiment::runner::{
 use prony_experiment::schedule;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use prony_experiment::topology::{AddressBlock, Topology};
+use prony_record::goals_phrase;
 use prony_record::redact;
 use prony_report::number;
-use prony_stats::{TrialMode, goals_phrase};
+use prony_stats::TrialMode;
 
 use crate::setups::{self, Setting, SettingValue};
 

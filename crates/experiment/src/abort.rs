@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use prony_load::Control;
-use prony_record::{Delta, Finding, FindingId, LoadAbort, LoadInfo, Nanos, Record, Severity};
+use prony_record::finding::LoadAborted;
+use prony_record::{Delta, Finding, LoadAbort, LoadInfo, Nanos, Record, Severity};
 use prony_record::{number, quantity};
 use prony_stats::gate::{GateError, LoadCondition};
 
@@ -219,21 +220,11 @@ pub fn note(abort: Option<LoadAbort>, record: &mut Record) {
     let Some(abort) = abort else {
         return;
     };
-    let text = format!("{}.", in_words(&abort));
-    let text = format!("{text} The results cover the time until then.");
-    let finding = Finding::new(FindingId::LoadAborted, Severity::Warning, text);
-    record.findings.push(finding);
+    let aborted = LoadAborted {
+        abort: abort.clone(),
+    };
+    record
+        .findings
+        .push(Finding::of(Severity::Warning, &aborted));
     record.aborted = Some(abort);
-}
-
-/// Describes why a load was ended, as in
-/// `--abort-if p99>50ms ended the load after 12 s: p99 is 61.3 ms over the last 5 s`.
-pub fn in_words(abort: &LoadAbort) -> String {
-    format!(
-        "--abort-if {} ended the load after {}: {} over the last {}",
-        abort.condition,
-        number::span(abort.at_s),
-        abort.measured,
-        number::span(abort.window_s)
-    )
 }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load_abort::LoadAbort;
+use crate::negotiated::Negotiated;
 use crate::stalls::Stalls;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome,
@@ -115,20 +117,6 @@ pub struct Record {
     /// with `_at_least`, contains only the lower bounds.
     #[serde(default)]
     pub histograms: BTreeMap<String, String>,
-}
-
-/// Early end of a load, caused by an `--abort-if` condition.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct LoadAbort {
-    /// Condition that ended the load, such as `p99>50ms`.
-    pub condition: String,
-    /// Measured value as a clause, such as `p99 is 61.3 ms`.
-    pub measured: String,
-    /// Length, in seconds, of the window over which the condition was evaluated. The window ends at
-    /// the decision.
-    pub window_s: f64,
-    /// Time of the decision, in seconds since the measured part began.
-    pub at_s: f64,
 }
 
 /// Configuration of a load.
@@ -366,25 +354,6 @@ pub struct Generator {
     pub xdp: Option<XdpUse>,
     /// Peak resident memory of the process.
     pub max_rss_bytes: u64,
-}
-
-/// Protocols and ciphers negotiated between client and server.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Negotiated {
-    /// HTTP version of the first response.
-    pub http: Option<String>,
-    /// TLS version.
-    pub tls: Option<String>,
-    /// Cipher suite by its IANA name.
-    pub cipher: Option<String>,
-    /// Key exchange group, such as `X25519`; `None` for a session resumed without a key exchange.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// Length of the server's public key in bits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub server_key_bits: Option<u32>,
-    /// Protocol selected by ALPN.
-    pub alpn: Option<String>,
 }
 
 /// Packets and system calls of a load over QUIC, including its warm-up.

@@ -14,7 +14,10 @@ mod entries;
 mod fast_histogram;
 pub mod finding;
 mod fleet;
+mod goals_phrase;
+mod load_abort;
 pub mod measure;
+mod negotiated;
 pub mod number;
 mod outcome;
 pub mod quantity;
@@ -35,8 +38,8 @@ mod unmeasured;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    ConditionRuling, Generator, JudgedCondition, LoadAbort, LoadInfo, Negotiated, QuicUse,
-    RECORD_SCHEMA, Rates, Record, RecordError, ThinkTimeInfo, Totals, XdpUse,
+    ConditionRuling, Generator, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates, Record,
+    RecordError, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{
@@ -48,6 +51,9 @@ pub use finding::{
     WithheldVerdicts,
 };
 pub use fleet::{FleetAgent, FleetUse};
+pub use goals_phrase::{goals_phrase, readings_phrase};
+pub use load_abort::LoadAbort;
+pub use negotiated::Negotiated;
 pub use outcome::{Outcome, OutcomeCounts, ResponsibleParty};
 pub use random::{RandomSequence, random_at};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};

@@ -192,6 +192,28 @@ pub fn trimmed(figure: &str) -> String {
     format!("{number}{unit}")
 }
 
+/// Ratio above which a change is written as a factor, because the percentage would exceed 100%.
+pub const FACTOR_FORM_ABOVE: f64 = 2.0;
+
+/// Formats a ratio as a change: `−3.1%`, or `3.8 ×` above [`FACTOR_FORM_ABOVE`].
+pub fn change(ratio: f64) -> String {
+    if ratio > FACTOR_FORM_ABOVE {
+        return format!("{} ×", fixed(ratio, usize::from(ratio < 9.95)));
+    }
+    let percent = 100.0 * (ratio - 1.0);
+    signed(percent, format!("{}%", fixed(percent.abs(), 1)))
+}
+
+/// Puts the sign of `value` before the figure of its amount, unless the figure is zero.
+pub fn signed(value: f64, figure: String) -> String {
+    let is_zero = !figure.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    match value < 0.0 {
+        _ if is_zero => figure,
+        true => format!("−{figure}"),
+        false => format!("+{figure}"),
+    }
+}
+
 /// Formats a margin given as a share, without trailing zeros: `±2%`, `±0.5%`.
 pub fn margin(share: f64) -> String {
     // Rounding the margin prevents output such as 7.000000000000001% for 0.07.

@@ -14,9 +14,6 @@ use prony_record::number;
 use crate::comparison::Effect;
 use crate::metric::{Metric, Scale, Unit};
 
-/// Ratio above which a change is printed as a factor, because the percentage would exceed 100%.
-const FACTOR_FORM_ABOVE: f64 = 2.0;
-
 /// Maximum number of decimals of a change that is too small for the decimals of its form.
 const DECIMALS_MAX: usize = 6;
 
@@ -56,7 +53,7 @@ impl Change {
     /// Rounds a ratio for display, with the ends of its interval if it has one.
     pub fn of_ratio(ratio: f64, ends: Option<(f64, f64)>) -> Change {
         let highest = ends.map_or(ratio, |(_, high)| high.max(ratio));
-        let form = if highest > FACTOR_FORM_ABOVE {
+        let form = if highest > number::FACTOR_FORM_ABOVE {
             ChangeForm::Factor
         } else {
             ChangeForm::Percent
@@ -175,13 +172,9 @@ impl Change {
 
     fn signed_figure(&self, value: f64) -> String {
         let figure = self.figure(value.abs());
-        let is_zero = !figure.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
         match self.form {
             ChangeForm::Factor => figure,
-            // Removes the sign of +0.0 and −0.0.
-            _ if is_zero => figure,
-            _ if value < 0.0 => format!("−{figure}"),
-            _ => format!("+{figure}"),
+            _ => number::signed(value, figure),
         }
     }
 

@@ -25,7 +25,6 @@ mod explanation;
 mod forecast;
 pub mod gate;
 mod gate_result;
-mod goals_phrase;
 mod interim;
 mod looks;
 mod metric;
@@ -56,7 +55,6 @@ pub use explanation::{
     Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding, RateParts,
     changed_cost, service_movement_text, undecided_cost_text,
 };
-pub use goals_phrase::goals_phrase;
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};
 pub use metric::{Direction, Metric, MetricRole, Scale, Unit, UnknownMetric};

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use prony_record::{Finding, FindingId, Severity, number};
+use prony_record::finding::{NoisyMachine, NoisyParts};
+use prony_record::{Finding, Severity};
 
 use crate::service::PortProtocol;
 use crate::system::foreign::ForeignTracker;
@@ -137,19 +138,21 @@ fn finding(server: &PortHolder, probes: &[NeighborUse], cores: usize) -> Option<
         true => Severity::Warning,
         false => Severity::Note,
     };
-    let mostly = worst
-        .busiest()
-        .map_or(String::new(), |(name, _)| format!(" (mostly {name})"));
     // Rounding of clock ticks must not yield more than there is.
     let most = worst.percent().min(100.0 * cores.max(1) as f64);
-    let text = format!(
-        "In {} of {}, something other than prony and the server, {server}, used this machine: up to \
-         {most:.0}% of a core{mostly}. Unless this belongs to the server, the capacity on a quiet \
-         machine may be higher, and repeated runs may differ by more than the interval.",
-        number::count(count as u64),
-        number::plural(probes.len() as u64, "probe", "probes"),
-    );
-    Some(Finding::new(FindingId::NoisyMachine, severity, text))
+    let guests_percent = worst.guests.min(most);
+    let noisy = NoisyMachine {
+        parts: NoisyParts::Probes {
+            server: server.name.clone(),
+            pid: server.pid,
+        },
+        disturbed: count as u64,
+        all: probes.len() as u64,
+        processes_percent: most - guests_percent,
+        guests_percent,
+        mostly: worst.busiest().map(|(name, _)| name.to_owned()),
+    };
+    Some(Finding::of(severity, &noisy))
 }
 
 /// Returns the CPU time since boot, in seconds, that other guests of the hypervisor used; 0 if the
@@ -188,15 +191,19 @@ mod tests {
         assert_eq!(finding(&server(), &[quiet.clone(), quiet.clone()], 2), None);
         let note = finding(&server(), &[quiet.clone(), quiet.clone(), busy.clone()], 2).unwrap();
         assert_eq!(note.severity, Severity::Note);
-        let text = "In 1 of 3 probes, something other than prony and the server, nginx (process 12), \
-                    used this machine: up to 160% of a core (mostly cc1).";
-        assert!(note.text.starts_with(text), "{}", note.text);
+        let noisy: NoisyMachine = note.figures().unwrap();
+        let figures = (noisy.disturbed, noisy.all, noisy.mostly.as_deref());
+        assert_eq!(figures, (1, 3, Some("cc1")));
+        assert_eq!(
+            (noisy.processes_percent, noisy.guests_percent),
+            (140.0, 20.0)
+        );
         let often = finding(&server(), &[quiet, busy.clone(), busy], 1).unwrap();
         assert_eq!(often.severity, Severity::Warning);
-        assert!(
-            often.text.contains("up to 100% of a core"),
-            "{}",
-            often.text
+        let noisy: NoisyMachine = often.figures().unwrap();
+        assert_eq!(
+            (noisy.processes_percent, noisy.guests_percent),
+            (80.0, 20.0)
         );
     }
 

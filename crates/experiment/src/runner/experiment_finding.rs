@@ -1,6 +1,7 @@
 //! Findings about an experiment, with the variants that they concern.
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::FindingKind;
+use prony_record::{Finding, Severity};
 use serde::{Deserialize, Serialize};
 
 /// Minimum number of blocks for useful intervals.
@@ -14,10 +15,18 @@ pub(crate) struct ExperimentFinding {
 }
 
 impl ExperimentFinding {
-    pub(crate) fn of_all(id: FindingId, severity: Severity, text: String) -> ExperimentFinding {
+    pub(crate) fn of_all<F: FindingKind>(severity: Severity, figures: &F) -> ExperimentFinding {
+        ExperimentFinding::about(Vec::new(), severity, figures)
+    }
+
+    pub(crate) fn about<F: FindingKind>(
+        variants: Vec<usize>,
+        severity: Severity,
+        figures: &F,
+    ) -> ExperimentFinding {
         ExperimentFinding {
-            finding: Finding::new(id, severity, text),
-            variants: Vec::new(),
+            finding: Finding::of(severity, figures),
+            variants,
         }
     }
 }

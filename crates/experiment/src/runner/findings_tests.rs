@@ -1,6 +1,6 @@
 //! Tests that each finding appears if its cause is present, and only then.
 
-use prony_record::finding::{ServiceKilled, Subject};
+use prony_record::finding::{NoisyMachine, ServiceKilled};
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
@@ -285,7 +285,12 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     }
     let found = server_idle(&results, 2, &name).unwrap();
     assert_eq!(found.variants, [1]);
-    assert!(found.finding.text.contains("(unix 40%)"));
+    let idle: ServerIdle = found.finding.figures().unwrap();
+    let used = VariantShare {
+        variant: "unix".to_owned(),
+        share: 0.4,
+    };
+    assert_eq!(idle.used, [used]);
     results
         .iter_mut()
         .for_each(|result| result.telemetry.foreign_percent = 60.0);
@@ -381,7 +386,9 @@ fn foreign_processes_are_named() {
     results[0].telemetry.top_foreign = Some("cron".to_owned());
     let found = noise::finding(&results, &[]).unwrap().finding;
     assert_eq!(found.severity, Severity::Note);
-    assert!(found.text.contains("1 of 6 trials") && found.text.contains("(mostly cron)"));
+    let noisy: NoisyMachine = found.figures().unwrap();
+    assert_eq!((noisy.disturbed, noisy.all), (1, 6));
+    assert_eq!(noisy.mostly.as_deref(), Some("cron"));
     results
         .iter_mut()
         .for_each(|result| result.telemetry.steal_percent = 6.0);
@@ -395,7 +402,8 @@ fn foreign_processes_are_named() {
 fn few_blocks_are_reported() {
     assert_eq!(few_blocks(4).unwrap().finding.severity, Severity::Note);
     assert_eq!(few_blocks(2).unwrap().finding.severity, Severity::Warning);
-    assert!(few_blocks(0).unwrap().finding.text.contains("No block"));
+    let none: FewBlocks = few_blocks(0).unwrap().finding.figures().unwrap();
+    assert_eq!(none.blocks, 0);
 }
 
 fn design() -> Design {

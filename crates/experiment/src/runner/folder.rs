@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::experiment_finding::ExperimentFinding;
 use super::folder_error::ExperimentFolderError;
 use super::lock::{self, FolderLock};
-use super::plan_changes::{self, AcceptedChange, PlanCopy};
+use super::plan_changes::{self, PlanCopy};
 use super::trial_result::TrialResult;
 use crate::environment::{
     ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program, ServiceSources,
 };
 use crate::plan::Plan;
+use prony_record::finding::AcceptedChange;
 
 /// Folder with the files of a built-in study. It may exist before the experiment begins.
 const STUDY_DIR: &str = "study";

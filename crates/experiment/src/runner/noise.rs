@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::finding::{NoiseMeaning, NoisyMachine, NoisyParts};
 use prony_record::{FindingId, Severity};
-use prony_stats::{Change, Comparison, Design, Evaluation, Levels, Metric, Verdict};
+use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
 
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::trial_result::TrialResult;
@@ -165,73 +166,40 @@ pub(crate) fn finding(
         .iter()
         .copied()
         .max_by(|a, b| lost_percent(a).total_cmp(&lost_percent(b)))?;
-    let mostly = match &worst.telemetry.top_foreign {
-        Some(name) => format!(" (mostly {name})"),
-        None => String::new(),
-    };
-    let processes = format!(
-        "other processes used up to {:.0}% of a core{mostly}",
-        worst.telemetry.foreign_percent
-    );
-    let guests = format!("used up to {:.0}% of a core", worst.telemetry.steal_percent);
-    let parties = match (
-        worst.telemetry.foreign_percent < 0.5,
-        worst.telemetry.steal_percent < 0.5,
-    ) {
-        (true, _) => format!("other guests {guests}"),
-        (false, true) => processes,
-        (false, false) => format!("{processes}, and other guests {guests}"),
-    };
-    let seen = format!(
-        "In {} of {} trials something else used the machine: {parties}.",
-        noisy.len(),
-        results.len(),
-    );
     let has = |effect: fn(&NoiseEffect) -> bool| effects.iter().any(effect);
     let explains = effects.iter().find_map(|effect| match effect {
         NoiseEffect::Explains(change) => Some(*change),
         _ => None,
     });
     let (severity, meaning) = if let Some(change) = explains {
-        let meaning = format!(
-            "Their usage differs between variants: if the rate is proportional to the CPU \
-             time that is left, this alone would change the rate by {}, and without this \
-             difference there would be no verdict. Use a quieter machine, or pin the services and \
-             the load to cores that nothing else uses.",
-            Change::of_ratio(1.0 + change, None).signed()
-        );
-        (Severity::Error, meaning)
+        (Severity::Error, NoiseMeaning::Explains(change))
     } else if has(|effect| *effect == NoiseEffect::TooFewBlocks) {
-        let meaning = format!(
-            "That is over {:.0}% of the cores in the median trial, and fewer than {FEW_BLOCKS} \
-             blocks can't show how much of the difference is noise. Run more blocks (--blocks 10), \
-             or use a quieter machine.",
-            CROWDED_SHARE * 100.0
-        );
+        let meaning = NoiseMeaning::TooFewBlocks {
+            over_share: CROWDED_SHARE,
+            blocks_min: FEW_BLOCKS,
+        };
         (Severity::Error, meaning)
     } else if has(|effect| matches!(effect, NoiseEffect::Doubtful(_))) {
-        let meaning = format!(
-            "That is over {:.0}% of the cores in the median trial. The random order of trials \
-             spreads this over all variants and the intervals account for it, but the difference \
-             between variants may not be the same on a quiet machine.",
-            CROWDED_SHARE * 100.0
-        );
+        let meaning = NoiseMeaning::Crowded {
+            over_share: CROWDED_SHARE,
+        };
         (Severity::Warning, meaning)
     } else {
-        let meaning = "The random order of trials spreads this over all variants and the intervals \
-                       account for it; on a quieter machine they would be narrower.";
         let severity = match noisy.len() * 2 > results.len() {
             true => Severity::Warning,
             false => Severity::Note,
         };
-        (severity, meaning.to_owned())
+        (severity, NoiseMeaning::Covered)
     };
-    let text = format!("{seen} {meaning}");
-    Some(ExperimentFinding::of_all(
-        FindingId::NoisyMachine,
-        severity,
-        text,
-    ))
+    let figures = NoisyMachine {
+        parts: NoisyParts::Trials(meaning),
+        disturbed: noisy.len() as u64,
+        all: results.len() as u64,
+        processes_percent: worst.telemetry.foreign_percent,
+        guests_percent: worst.telemetry.steal_percent,
+        mostly: worst.telemetry.top_foreign.clone(),
+    };
+    Some(ExperimentFinding::of_all(severity, &figures))
 }
 
 /// Withholds the verdicts that noise alone could explain, and adds a note to verdicts that may

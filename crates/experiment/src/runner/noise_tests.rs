@@ -127,8 +127,12 @@ fn a_difference_caused_by_neighbors_is_withheld() {
     assert!((change - 0.129).abs() < 1e-3, "{change}");
     let finding = found.unwrap().finding;
     assert_eq!(finding.severity, Severity::Error);
-    assert!(finding.text.contains("(mostly yes)"), "{}", finding.text);
-    assert!(finding.text.contains("rate by +12.9%"), "{}", finding.text);
+    let figures: NoisyMachine = finding.figures().unwrap();
+    assert_eq!(figures.mostly.as_deref(), Some("yes"));
+    assert_eq!(
+        figures.parts,
+        NoisyParts::Trials(NoiseMeaning::Explains(change))
+    );
     let text = &evaluation.comparisons[0].text;
     assert!(text.ends_with("verdict withheld: noisy-machine"), "{text}");
 }

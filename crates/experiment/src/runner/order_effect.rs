@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{FindingId, Severity};
-use prony_stats::{Change, Metric, RoundMetric, critical};
+use prony_record::Severity;
+use prony_record::finding::{OrderEffect, OrderedPart};
+use prony_stats::{Metric, RoundMetric, critical};
 
 use super::experiment_finding::ExperimentFinding;
 use super::rounds;
@@ -29,18 +30,14 @@ type Row = Vec<(f64, f64)>;
 
 /// Tests the positions of slices if there are any, and otherwise the positions of trials.
 pub(super) fn finding(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
-    let text = match results.iter().any(|result| !result.slices.is_empty()) {
+    let figures = match results.iter().any(|result| !result.slices.is_empty()) {
         true => of_slices(results, variants)?,
         false => of_trials(results, variants)?,
     };
-    Some(ExperimentFinding::of_all(
-        FindingId::OrderEffect,
-        Severity::Warning,
-        text,
-    ))
+    Some(ExperimentFinding::of_all(Severity::Warning, &figures))
 }
 
-fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
+fn of_trials(results: &[TrialResult], variants: usize) -> Option<OrderEffect> {
     let mut blocks: BTreeMap<u32, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
     for result in results {
         let rate = result.values.get(&Metric::RatePerS);
@@ -51,18 +48,16 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
         }
     }
     let slope = slope(&[complete(blocks.into_values(), variants)], variants)?;
-    Some(format!(
-        "Each later position in a block changes the rate by {}; a trial probably affects the next \
-         one (through heat, ports or caches). The random order spreads this effect over all variants. \
-         Use a pause between trials or a longer warm-up to remove it.",
-        Change::of_ratio(slope.exp(), None).signed()
-    ))
+    Some(OrderEffect {
+        part: OrderedPart::TrialRate,
+        ratio: slope.exp(),
+    })
 }
 
 /// Collects the position and value of each slice, by round and variant.
 type RoundsOfBlock = BTreeMap<u32, BTreeMap<usize, (f64, f64)>>;
 
-fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
+fn of_slices(results: &[TrialResult], variants: usize) -> Option<OrderEffect> {
     let metric = rounds::metric(results);
     let mut blocks: BTreeMap<u32, RoundsOfBlock> = BTreeMap::new();
     for result in results {
@@ -80,16 +75,13 @@ fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
         .map(|rounds| complete(rounds.into_values(), variants))
         .collect();
     let slope = slope(&groups, variants).filter(|slope| slope.abs() >= SLICE_SLOPE_MIN)?;
-    let noun = match metric {
-        RoundMetric::RatePerS => "rate",
-        RoundMetric::MeanResponseUs => "mean response time",
-    };
-    Some(format!(
-        "Each later position in a round changes the {noun} by {}: a slice affects the next \
-         one (through caches, unfinished work or heat). The random order spreads this effect over \
-         all variants. Use longer slices (--interleave 1s) to reduce it.",
-        Change::of_ratio(slope.exp(), None).signed()
-    ))
+    Some(OrderEffect {
+        part: match metric {
+            RoundMetric::RatePerS => OrderedPart::SliceRate,
+            RoundMetric::MeanResponseUs => OrderedPart::SliceResponseTime,
+        },
+        ratio: slope.exp(),
+    })
 }
 
 /// Returns the rows that contain a value for each variant.

@@ -74,33 +74,29 @@ fn interleaved(rounds: u32, loss: f64) -> Vec<TrialResult> {
     results
 }
 
-fn text(results: &[TrialResult]) -> Option<String> {
-    finding(results, 2).map(|found| found.finding.text)
+fn figures(results: &[TrialResult]) -> Option<OrderEffect> {
+    finding(results, 2).map(|found| found.finding.figures().unwrap())
 }
 
 #[test]
 fn an_effect_of_position_is_distinguished_from_variants_and_blocks() {
-    let found = text(&trials(8, 0.1)).unwrap();
-    assert!(
-        found.contains("in a block changes the rate by −10"),
-        "{found}"
-    );
-    assert_eq!(text(&trials(8, 0.0)), None);
+    let found = figures(&trials(8, 0.1)).unwrap();
+    assert_eq!(found.part, OrderedPart::TrialRate);
+    assert!((found.ratio - 0.9).abs() < 0.01, "{found:?}");
+    assert_eq!(figures(&trials(8, 0.0)), None);
 }
 
 #[test]
 fn slices_are_judged_by_their_position_in_the_round() {
-    let found = text(&interleaved(40, 0.02)).unwrap();
-    assert!(
-        found.contains("in a round changes the rate by −2.0%"),
-        "{found}"
-    );
-    assert_eq!(text(&interleaved(40, 0.0)), None);
+    let found = figures(&interleaved(40, 0.02)).unwrap();
+    assert_eq!(found.part, OrderedPart::SliceRate);
+    assert!((found.ratio - 0.98).abs() < 0.001, "{found:?}");
+    assert_eq!(figures(&interleaved(40, 0.0)), None);
 }
 
 #[test]
 fn a_negligible_effect_of_slices_is_not_reported() {
-    assert_eq!(text(&interleaved(400, 0.003)), None);
+    assert_eq!(figures(&interleaved(400, 0.003)), None);
 }
 
 #[test]
@@ -111,12 +107,13 @@ fn open_loops_are_judged_by_the_mean_response_time() {
         record.load.model = "open".to_owned();
         result.slices.iter_mut().for_each(|slice| slice.ok = 100);
     }
-    let found = text(&results).unwrap();
-    assert!(found.contains("the mean response time by +2."), "{found}");
+    let found = figures(&results).unwrap();
+    assert_eq!(found.part, OrderedPart::SliceResponseTime);
+    assert!((found.ratio - 1.02).abs() < 0.01, "{found:?}");
 }
 
 #[test]
 fn few_rounds_give_no_finding() {
-    assert_eq!(text(&interleaved(1, 0.5)), None);
+    assert_eq!(figures(&interleaved(1, 0.5)), None);
     assert_eq!(finding(&[], 2), None);
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use prony_record::{Finding, FindingId, Severity, read_stored};
+use prony_record::finding::{AcceptedChange, PlanChanged};
+use prony_record::{Finding, Severity, read_stored};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -21,15 +22,6 @@ const LINE_CHARS_MAX: usize = 80;
 pub(crate) struct PlanCopy {
     text: String,
     files: BTreeMap<String, String>,
-}
-
-/// Changes of a plan that the user accepted when resuming an experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct AcceptedChange {
-    /// Number of blocks that were complete before the change.
-    pub(crate) blocks: u32,
-    /// Differences, each as one phrase.
-    pub(crate) changes: Vec<String>,
 }
 
 impl PlanCopy {
@@ -78,21 +70,10 @@ impl PlanCopy {
 
 /// Returns the `plan-changed` finding for an experiment that was resumed with a changed plan.
 pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
-    let each = accepted.iter().map(|change| {
-        let blocks = match change.blocks {
-            1 => "block 1".to_owned(),
-            blocks => format!("block {blocks}"),
-        };
-        format!("after {blocks}: {}", change.changes.join("; "))
-    });
-    let each: Vec<String> = each.collect();
-    let text = format!(
-        "The plan was changed while the experiment was interrupted, and --accept-plan-changes was \
-         given ({}). The results mix blocks of different setups. To get results for the changed \
-         plan alone, run it with a new --out folder.",
-        each.join(". ")
-    );
-    (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))
+    let changed = PlanChanged {
+        accepted: accepted.to_vec(),
+    };
+    (!accepted.is_empty()).then(|| Finding::of(Severity::Warning, &changed))
 }
 
 /// A nonblank line with its line number.

@@ -181,11 +181,10 @@ fn bodies_changing(
         "{count} {requests} ({first}) returned a different body each time; only the status was \
          compared."
     );
-    Some(ExperimentFinding::of_all(
-        FindingId::BytesDiffer,
-        Severity::Note,
-        text,
-    ))
+    Some(ExperimentFinding {
+        finding: Finding::new(FindingId::BytesDiffer, Severity::Note, text),
+        variants: Vec::new(),
+    })
 }
 
 /// Finds bodies that differ as sent although `rule` allows the difference.
@@ -281,11 +280,10 @@ pub(crate) fn withhold_effects(
         "Effects of factors whose levels return different responses are withheld: {}.",
         reported.join("; ")
     );
-    Some(ExperimentFinding::of_all(
-        FindingId::EffectsWithheld,
-        Severity::Note,
-        text,
-    ))
+    Some(ExperimentFinding {
+        finding: Finding::new(FindingId::EffectsWithheld, Severity::Note, text),
+        variants: Vec::new(),
+    })
 }
 
 /// Returns the first difference in responses between variants that differ only in the level of one

@@ -10,7 +10,7 @@ use prony_record::{LoadAbort, number, quantity};
 
 use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
-use crate::abort;
+
 use crate::host::HostError;
 use crate::interleaving::COUNTED_REQUESTS_MIN;
 use crate::plan::PlanError;
@@ -155,7 +155,7 @@ impl fmt::Display for TrialError {
             TrialError::File { path, source } => write!(f, "{}: {source}", path.display()),
             TrialError::Folder(error) => error.fmt(f),
             TrialError::Aborted { block, abort } => {
-                write!(f, "block {block}: {}", abort::in_words(abort))
+                write!(f, "block {block}: {}", abort.text())
             }
             TrialError::NothingSucceeded(text) => {
                 write!(

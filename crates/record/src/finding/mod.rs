@@ -19,6 +19,7 @@ mod trial;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use experiment::*;
 pub use figures::{FigureMap, Figures, FiguresInfo, Subject};
 pub use fleet::AgentStalled;
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};

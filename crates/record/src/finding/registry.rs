@@ -90,7 +90,7 @@ registry! {
     FramesDropped "frames-dropped" => load::FRAMES_DROPPED, load::FramesDropped;
     UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES, load::UnaskedBytes;
     IoFallback "io-fallback" => load::IO_FALLBACK;
-    LoadAborted "load-aborted" => load::LOAD_ABORTED;
+    LoadAborted "load-aborted" => load::LOAD_ABORTED, load::LoadAborted;
 
     AgentLost "agent-lost" => fleet::AGENT_LOST;
     Partial "partial" => fleet::PARTIAL;
@@ -108,8 +108,8 @@ registry! {
     ServiceLimit "service-limit" => trial::SERVICE_LIMIT, trial::ServiceLimit;
     ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED, trial::ServiceThrottled;
     ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT, trial::ServiceLogCut;
-    ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED;
-    CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN;
+    ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED, trial::ConnectionsLimited;
+    CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN, trial::CapacityUnknown;
     TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST, trial::TelemetryLost;
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED, trial::CryptoUnaccelerated;
     NotIdle "not-idle" => trial::NOT_IDLE, trial::NotIdle;
@@ -120,14 +120,14 @@ registry! {
     BodiesMayDiffer "bodies-may-differ" => experiment::BODIES_MAY_DIFFER;
     EffectsWithheld "effects-withheld" => experiment::EFFECTS_WITHHELD;
     NegotiationDiffers "negotiation-differs" => experiment::NEGOTIATION_DIFFERS;
-    ServerIdle "server-idle" => experiment::SERVER_IDLE;
-    NotStationary "not-stationary" => experiment::NOT_STATIONARY;
-    NoisyMachine "noisy-machine" => experiment::NOISY_MACHINE;
-    OrderEffect "order-effect" => experiment::ORDER_EFFECT;
-    FewBlocks "few-blocks" => experiment::FEW_BLOCKS;
-    MachineChanged "machine-changed" => experiment::MACHINE_CHANGED;
-    AgentsChanged "agents-changed" => experiment::AGENTS_CHANGED;
-    PlanChanged "plan-changed" => experiment::PLAN_CHANGED;
+    ServerIdle "server-idle" => experiment::SERVER_IDLE, experiment::ServerIdle;
+    NotStationary "not-stationary" => experiment::NOT_STATIONARY, experiment::NotStationary;
+    NoisyMachine "noisy-machine" => experiment::NOISY_MACHINE, experiment::NoisyMachine;
+    OrderEffect "order-effect" => experiment::ORDER_EFFECT, experiment::OrderEffect;
+    FewBlocks "few-blocks" => experiment::FEW_BLOCKS, experiment::FewBlocks;
+    MachineChanged "machine-changed" => experiment::MACHINE_CHANGED, experiment::MachineChanged;
+    AgentsChanged "agents-changed" => experiment::AGENTS_CHANGED, experiment::AgentsChanged;
+    PlanChanged "plan-changed" => experiment::PLAN_CHANGED, experiment::PlanChanged;
 }
 
 impl FindingId {

@@ -1,7 +1,8 @@
 //! Charts of the probes of capacity searches.
 
+use prony_record::goals_phrase;
+use prony_stats::Metric;
 use prony_stats::capacity::Goal;
-use prony_stats::{Metric, goals_phrase};
 
 use crate::chart::{self, GoalAxis, ProbePoints, palette};
 use crate::document::Figure;

@@ -1,6 +1,7 @@
 //! Sentences about the method of an experiment.
 
-use prony_stats::{Metric, goals_phrase};
+use prony_record::goals_phrase;
+use prony_stats::Metric;
 
 use super::{load, verdict};
 use crate::{Experiment, number};

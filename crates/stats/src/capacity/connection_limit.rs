@@ -1,6 +1,7 @@
 //! The finding that the capacity was limited by the number of connections.
 
-use prony_record::{Finding, FindingId, Severity, number};
+use prony_record::finding::ConnectionsLimited;
+use prony_record::{Finding, Severity};
 
 use super::search_report::{ProbeReport, SearchReport};
 
@@ -36,20 +37,13 @@ pub fn connections_limited(search: &SearchReport) -> Option<Finding> {
     let nearest = limited
         .into_iter()
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    Some(Finding::new(
-        FindingId::ConnectionsLimited,
-        Severity::Warning,
-        format!(
-            "At {} with {}, requests waited for a free connection: the p99 response time was {}, and \
-             the p99 service time was {}. The service times meet the goals. The connections, not the \
-             server, may be the limit, so the capacity may be higher. Use more connections \
-             (--connections).",
-            number::rate(nearest.offered_per_s),
-            number::plural(nearest.connections.into(), "connection", "connections"),
-            number::time(nearest.response_time_us.p99),
-            number::time(nearest.service_time_us.p99),
-        ),
-    ))
+    let limited = ConnectionsLimited {
+        offered_per_s: nearest.offered_per_s,
+        connections: nearest.connections.into(),
+        response_time_p99_us: nearest.response_time_us.p99,
+        service_time_p99_us: nearest.service_time_us.p99,
+    };
+    Some(Finding::of(Severity::Warning, &limited))
 }
 
 #[cfg(test)]
@@ -115,10 +109,13 @@ mod tests {
         let met = probe(150.0, 20.0, 5.0);
         let limited = probe(210.0, 70.0, 5.2);
         let finding = finding(vec![met, limited, probe(250.0, 300.0, 5.2)]).unwrap();
-        assert_eq!(finding.id, FindingId::ConnectionsLimited);
-        let start = "At 210 req/s with 1 connection, requests waited for a free connection: the p99 \
-                     response time was 70.0 ms, and the p99 service time was 5.20 ms.";
-        assert!(finding.text.starts_with(start), "{}", finding.text);
+        let limited = ConnectionsLimited {
+            offered_per_s: 210.0,
+            connections: 1,
+            response_time_p99_us: 70e3,
+            service_time_p99_us: 5.2e3,
+        };
+        assert_eq!(finding.figures(), Some(limited));
     }
 
     #[test]

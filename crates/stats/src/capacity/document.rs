@@ -10,7 +10,7 @@ use super::outcome::BoundReason;
 use super::search_report::{SearchEnd, SearchReport};
 use super::sentences;
 use crate::gate_result::GateOutcome;
-use crate::goals_phrase::goals_phrase;
+use prony_record::goals_phrase;
 
 /// Value of `schema` in new documents.
 pub const CAPACITY_SCHEMA: &str = "prony.capacity/1";

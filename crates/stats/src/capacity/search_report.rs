@@ -1,6 +1,6 @@
 //! Stored result of one capacity search.
 
-use prony_record::{Finding, Record, Severity, Summary};
+use prony_record::{Finding, Record, Severity, Summary, readings_phrase};
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
@@ -196,13 +196,10 @@ impl ProbeReport {
     /// Returns the readings of all goals as one clause. If the probe failed because the server did
     /// not keep up, the clause states that.
     pub fn readings(&self) -> String {
-        let mut texts: Vec<&str> = self.goals.iter().map(|goal| goal.text.as_str()).collect();
-        if !self.kept_up {
-            texts.push("the server did not keep up");
-        } else if texts.is_empty() {
-            texts.push("no request ended in time to be measured");
-        }
-        texts.join(", ")
+        readings_phrase(
+            self.goals.iter().map(|goal| goal.text.as_str()),
+            self.kept_up,
+        )
     }
 }
 

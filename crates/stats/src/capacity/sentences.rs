@@ -5,7 +5,7 @@ use prony_record::number;
 use super::estimate::CapacityEstimate;
 use super::goal::Goal;
 use super::outcome::BoundReason;
-use crate::goals_phrase::goals_phrase;
+use prony_record::goals_phrase;
 
 /// Returns the estimate as a sentence. `readings` describes the values of the goals in the last
 /// probe.

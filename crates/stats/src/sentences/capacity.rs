@@ -5,7 +5,7 @@ use prony_record::number;
 use crate::change::Change;
 use crate::comparison::Comparison;
 use crate::design::Design;
-use crate::goals_phrase::goals_phrase;
+use prony_record::goals_phrase;
 
 /// Sentence for an established difference: "new serves 12.0% (9.0% to 15.0%) more requests per
 /// second at p99 < 50 ms: 8,410 against 7,510". `rates` are the capacities of the variant and of

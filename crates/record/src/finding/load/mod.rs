@@ -5,7 +5,9 @@ mod generator;
 mod requests;
 
 use super::Severity::{Error, Note, Warning};
+use super::figures::figures;
 use super::{FindingInfo, TrialFolding, WithheldVerdicts};
+use crate::load_abort::LoadAbort;
 
 pub use connections::*;
 pub(super) use generator::stalled;
@@ -141,6 +143,15 @@ pub(super) const LOAD_ABORTED: FindingInfo = FindingInfo {
              began to hold.",
     ..BASE
 };
+
+figures! {
+    /// A load that a condition ended.
+    LoadAborted {
+        /// The condition and its value.
+        abort: LoadAbort = same,
+    }
+    |it, _subject| format!("{}. The results cover the time until then.", it.abort.text())
+}
 
 pub(super) const IO_FALLBACK: FindingInfo = FindingInfo {
     seen: "io_uring was chosen automatically but is not available.",

@@ -1,4 +1,5 @@
 use super::*;
+use crate::finding::Severity::{Error, Warning};
 use crate::finding::{Finding, FindingKind, Severity, Subject};
 use crate::throttling::Throttling;
 
@@ -132,5 +133,47 @@ fn a_slow_library_is_named_with_its_speeds_or_its_mask() {
         "Service \"web\": /lib/libcrypto.so.3 (OpenSSL 3.0.17) could use the processor's AES \
          instructions, but this process runs with them masked (the server's memory shows no AES-NI, \
          no PCLMULQDQ): AES-128-GCM at 100 MB/s instead of 120 MB/s."
+    );
+}
+
+#[test]
+fn a_search_names_its_connections_or_the_reason_for_no_capacity() {
+    let limited = ConnectionsLimited {
+        offered_per_s: 210.0,
+        connections: 1,
+        response_time_p99_us: 70e3,
+        service_time_p99_us: 5.2e3,
+    };
+    assert_eq!(
+        Finding::of(Warning, &limited).text,
+        "At 210 req/s with 1 connection, requests waited for a free connection: the p99 response \
+         time was 70.0 ms, and the p99 service time was 5.20 ms. The service times meet the goals. \
+         The connections, not the server, may be the limit, so the capacity may be higher. Use more \
+         connections (--connections)."
+    );
+    let unmet = CapacityUnknown {
+        reason: UnknownCapacity::Unmet,
+        goals: vec!["p99<50ms".to_owned()],
+        per_s: Some(1.0),
+        readings: Some(ProbeReadings {
+            goals: vec!["p99 is 61.3 ms".to_owned()],
+            kept_up: false,
+        }),
+    };
+    assert_eq!(
+        Finding::of(Error, &unmet).text,
+        "p99 < 50 ms is not met even at 1 request per second: p99 is 61.3 ms, the server did not \
+         keep up."
+    );
+    let above = CapacityUnknown {
+        reason: UnknownCapacity::AboveRateMax,
+        per_s: Some(2e4),
+        readings: None,
+        ..unmet
+    };
+    assert_eq!(
+        Finding::of(Error, &above).text,
+        "The capacity is at least 20,000 requests per second: p99 < 50 ms is met at that rate, and \
+         max_rate does not allow higher rates. Raise max_rate."
     );
 }

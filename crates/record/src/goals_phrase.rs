@@ -1,9 +1,21 @@
-//! Goals in sentences.
+//! Goals of a capacity search in sentences.
 
 /// Joins the goals to a phrase: `p99 < 50 ms and failed < 0.1%`.
 pub fn goals_phrase(goals: &[String]) -> String {
     let spaced: Vec<String> = goals.iter().map(|goal| spaced(goal)).collect();
     spaced.join(" and ")
+}
+
+/// Returns the readings of all goals as one clause. If the server did not keep up with the rate, the
+/// clause states that.
+pub fn readings_phrase<'a>(readings: impl Iterator<Item = &'a str>, kept_up: bool) -> String {
+    let mut texts: Vec<&str> = readings.collect();
+    if !kept_up {
+        texts.push("the server did not keep up");
+    } else if texts.is_empty() {
+        texts.push("no request ended in time to be measured");
+    }
+    texts.join(", ")
 }
 
 /// Returns a goal with spaces around its comparison operator and before its unit.

@@ -1,6 +1,6 @@
 //! Tests that each finding appears if its cause is present, and only then.
 
-use prony_record::finding::{NoisyMachine, ServiceKilled};
+use prony_record::finding::{NegotiationDiffers, NoisyMachine, ServiceKilled};
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
@@ -239,7 +239,13 @@ fn negotiated_protocols_are_compared_for_equal_settings() {
     of_first.negotiated.http = Some("1.0".to_owned());
     let found = negotiation_differs(&results);
     assert_eq!(found.len(), 1);
-    assert!(found[0].finding.text.contains("HTTP/1.0 and HTTP/1.1"));
+    let differs: NegotiationDiffers = found[0].finding.figures().unwrap();
+    let versions: Vec<_> = differs
+        .negotiated
+        .iter()
+        .map(|by| by.negotiated.http.as_deref())
+        .collect();
+    assert_eq!(versions, [Some("1.0"), Some("1.1")]);
 
     let first = results
         .iter_mut()
@@ -274,7 +280,9 @@ fn a_varied_factor_does_not_excuse_other_differences() {
     of_first.negotiated.cipher = Some("TLS_CHACHA20_POLY1305_SHA256".to_owned());
     let found = negotiation_differs(&results);
     assert_eq!(found.len(), 1, "the cipher is not what was varied");
-    assert!(found[0].finding.text.contains("CHACHA20"));
+    let differs: NegotiationDiffers = found[0].finding.figures().unwrap();
+    let cipher = differs.negotiated[0].negotiated.cipher.as_deref();
+    assert_eq!(cipher, Some("TLS_CHACHA20_POLY1305_SHA256"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Protocols that the variants negotiated with their servers.
 
-use prony_record::{Finding, FindingId, LoadInfo, Negotiated, Severity};
+use prony_record::finding::{NegotiatedBy, NegotiatingSides, NegotiationDiffers};
+use prony_record::{LoadInfo, Negotiated, Severity};
 
 use super::experiment_finding::ExperimentFinding;
 use crate::plan::BodyComparison;
@@ -34,17 +35,6 @@ impl Protocols {
             && (!same_tls || (&a.tls, &a.cipher) == (&b.tls, &b.cipher))
             && (!same_http || !same_tls || a.alpn == b.alpn)
     }
-
-    fn described(&self) -> String {
-        let agreed = &self.negotiated;
-        let http = agreed
-            .http
-            .as_ref()
-            .map(|version| format!("HTTP/{version}"));
-        let parts = [&http, &agreed.tls, &agreed.cipher, &agreed.alpn];
-        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-        parts.join(" ")
-    }
 }
 
 /// Finds variants that were configured like their baseline but negotiated different protocols.
@@ -61,31 +51,23 @@ pub(crate) fn findings(
         if a.agree(b) {
             return None;
         }
-        let differs = format!(
-            "{} and {} were configured alike but negotiated different protocols: {} and {}.",
-            name(variant),
-            name(other),
-            a.described(),
-            b.described()
-        );
-        let (severity, text) = match rule {
-            BodyComparison::MayDiffer => (
-                Severity::Warning,
-                format!("{differs} The comparison includes this difference."),
-            ),
-            BodyComparison::Same | BodyComparison::SameDecoded => (
-                Severity::Error,
-                format!(
-                    "{differs} Set the protocol (--http, --tls-min, --tls-max, --ciphers); if the \
-                     protocols differ on purpose, set bodies = \"may-differ\" in [load] (--bodies \
-                     may-differ)."
-                ),
-            ),
+        let (severity, sides) = match rule {
+            BodyComparison::MayDiffer => {
+                (Severity::Warning, NegotiatingSides::VariantsThatMayDiffer)
+            }
+            BodyComparison::Same | BodyComparison::SameDecoded => {
+                (Severity::Error, NegotiatingSides::Variants)
+            }
         };
-        Some(ExperimentFinding {
-            finding: Finding::new(FindingId::NegotiationDiffers, severity, text),
-            variants: vec![variant],
-        })
+        let negotiated = [(variant, a), (other, b)].map(|(variant, of)| NegotiatedBy {
+            name: name(variant),
+            negotiated: of.negotiated.clone(),
+        });
+        let figures = NegotiationDiffers {
+            sides,
+            negotiated: negotiated.into(),
+        };
+        Some(ExperimentFinding::about(vec![variant], severity, &figures))
     };
     (0..protocols.len()).filter_map(of_variant).collect()
 }

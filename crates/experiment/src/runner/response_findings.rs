@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::Severity;
+use prony_record::finding::{
+    BodiesDecoded, BodiesMayDiffer, BytesDiffer, DifferingLevels, EffectsWithheld,
+    ResponseDifference, SentDifferences, UnexpectedStatus,
+};
 use prony_stats::{Design, Evaluation, FactorEffect, Levels};
 
 use super::experiment_finding::ExperimentFinding;
@@ -84,65 +88,42 @@ fn unexpected_status(
     responses: &[ResponseDigests],
     name: &dyn Fn(usize) -> String,
 ) -> Vec<ExperimentFinding> {
-    // Group responses without their URLs, because ports differ between variants.
-    let mut groups: BTreeMap<(Severity, String, String), (String, Vec<usize>)> = BTreeMap::new();
+    let mut found: Vec<(Severity, UnexpectedStatus, Vec<usize>)> = Vec::new();
     for (variant, of_variant) in responses.iter().enumerate() {
         let unexpected = responses::unexpected(of_variant);
         let Some(first) = unexpected.first() else {
             continue;
         };
-        let share = unexpected.len() as f64 / of_variant.digests.len() as f64;
-        let severity = match share > UNEXPECTED_SHARE_MAX {
+        let checked = of_variant.digests.len();
+        let severity = match unexpected.len() as f64 / checked as f64 > UNEXPECTED_SHARE_MAX {
             true => Severity::Error,
             false => Severity::Warning,
         };
-        let status = match first.status {
-            Some(status) => format!("status {status}"),
-            None => "changing statuses".to_owned(),
+        // Compare requests without their hosts, because ports differ between variants.
+        let figures = UnexpectedStatus {
+            variants: Vec::new(),
+            request: first.request.clone(),
+            status: first.status,
+            unexpected: unexpected.len() as u64,
+            checked: checked as u64,
+            expected: first.expected_statuses.clone().unwrap_or_default(),
+            tls_expected: first.tls_expected.clone(),
         };
-        let others = match unexpected.len() - 1 {
-            0 => String::new(),
-            others => format!(
-                ", and {others} more of {} requests",
-                of_variant.digests.len()
-            ),
-        };
-        let expected = first.expected_statuses.as_deref().unwrap_or_default();
-        let what = match &first.tls_expected {
-            Some(cause) => format!("returns {status}{others}: {cause}."),
-            None => format!(
-                "returns {status}{others}; the load expects {expected}. Check the load's path and \
-                 host, and the server's log; if the status is intended, set expect_status \
-                 (--expect-status)."
-            ),
-        };
-        let group = groups
-            .entry((severity, first.request.clone(), what))
-            .or_insert_with(|| (first.url_or_request().to_owned(), Vec::new()));
-        group.1.push(variant);
+        match found.iter_mut().find(|(_, known, _)| *known == figures) {
+            Some((_, _, variants)) => variants.push(variant),
+            None => found.push((severity, figures, vec![variant])),
+        }
     }
-    let found = groups
-        .into_iter()
-        .map(|((severity, _, what), (url, variants))| {
-            let whose = match variants.len() == responses.len() {
-                true => "All variants".to_owned(),
-                false => names(&variants, name),
-            };
-            ExperimentFinding {
-                finding: Finding::new(
-                    FindingId::UnexpectedStatus,
-                    severity,
-                    format!("{whose}: {url} {what}"),
-                ),
-                variants,
-            }
-        });
+    let found = found.into_iter().map(|(severity, mut figures, variants)| {
+        if let Some(first) = responses::unexpected(&responses[variants[0]]).first() {
+            first.url_or_request().clone_into(&mut figures.request);
+        }
+        if variants.len() < responses.len() {
+            figures.variants = variants.iter().map(|&variant| name(variant)).collect();
+        }
+        ExperimentFinding::about(variants, severity, &figures)
+    });
     found.collect()
-}
-
-fn names(variants: &[usize], name: &dyn Fn(usize) -> String) -> String {
-    let names: Vec<String> = variants.iter().map(|&variant| name(variant)).collect();
-    names.join("; ")
 }
 
 fn bytes_differ(
@@ -152,17 +133,17 @@ fn bytes_differ(
     rule: BodyComparison,
 ) -> Option<ExperimentFinding> {
     let difference = responses::difference(&responses[one], &responses[other], rule)?;
-    let text = format!(
-        "{} and {} return different responses: {difference}. Their rates can't be compared. Make the \
-         responses identical; if the bodies differ on purpose, set bodies = \"may-differ\" in [load] \
-         (--bodies may-differ).",
-        name(one),
-        name(other)
-    );
-    Some(ExperimentFinding {
-        finding: Finding::new(FindingId::BytesDiffer, Severity::Error, text),
-        variants: vec![one],
-    })
+    let figures = BytesDiffer {
+        variant: Some(name(one)),
+        baseline: Some(name(other)),
+        difference: Some(difference),
+        changing: Vec::new(),
+    };
+    Some(ExperimentFinding::about(
+        vec![one],
+        Severity::Error,
+        &figures,
+    ))
 }
 
 fn bodies_changing(
@@ -175,16 +156,13 @@ fn bodies_changing(
         .collect();
     changing.sort_unstable();
     changing.dedup();
-    let (first, count) = (changing.first()?, changing.len());
-    let requests = if count == 1 { "request" } else { "requests" };
-    let text = format!(
-        "{count} {requests} ({first}) returned a different body each time; only the status was \
-         compared."
-    );
-    Some(ExperimentFinding {
-        finding: Finding::new(FindingId::BytesDiffer, Severity::Note, text),
-        variants: Vec::new(),
-    })
+    let figures = BytesDiffer {
+        variant: None,
+        baseline: None,
+        difference: None,
+        changing: changing.into_iter().map(str::to_owned).collect(),
+    };
+    (!figures.changing.is_empty()).then(|| ExperimentFinding::of_all(Severity::Note, &figures))
 }
 
 /// Finds bodies that differ as sent although `rule` allows the difference.
@@ -198,44 +176,34 @@ fn bodies_as_sent(
         let refused = responses::difference(&responses[*one], &responses[*other], rule);
         refused.is_none() && rule != BodyComparison::Same
     });
-    let mut said = Vec::new();
+    let mut differences = Vec::new();
     let mut variants = Vec::new();
     for &(one, other) in allowed {
-        let differences = responses::as_sent_differences(&responses[one], &responses[other]);
-        let Some(first) = differences.first() else {
+        let mut of_pair =
+            responses::as_sent_differences(&responses[one], &responses[other]).into_iter();
+        let Some(first) = of_pair.next() else {
             continue;
         };
-        let more = match differences.len() - 1 {
-            0 => String::new(),
-            1 => ", and 1 more request".to_owned(),
-            more => format!(", and {more} more requests"),
-        };
-        said.push(format!("{} and {}: {first}{more}", name(one), name(other)));
+        differences.push(SentDifferences {
+            variant: name(one),
+            baseline: name(other),
+            first,
+            more: of_pair.len() as u64,
+        });
         variants.push(one);
     }
-    if said.is_empty() {
+    if differences.is_empty() {
         return None;
     }
-    let said = said.join("; ");
-    let (id, text) = match rule {
-        BodyComparison::MayDiffer => (
-            FindingId::BodiesMayDiffer,
-            format!(
-                "Bodies differ, as bodies = \"may-differ\" allows: {said}. The comparison includes \
-                 the cost of that difference."
-            ),
-        ),
-        _ => (
-            FindingId::BodiesDecoded,
-            format!(
-                "Bodies are identical after decoding, but differ as sent: {said}. \
-                 The comparison includes the cost of the encoding."
-            ),
-        ),
-    };
-    Some(ExperimentFinding {
-        finding: Finding::new(id, Severity::Note, text),
-        variants,
+    Some(match rule {
+        BodyComparison::MayDiffer => {
+            let differ = BodiesMayDiffer { differences };
+            ExperimentFinding::about(variants, Severity::Note, &differ)
+        }
+        _ => {
+            let decoded = BodiesDecoded { differences };
+            ExperimentFinding::about(variants, Severity::Note, &decoded)
+        }
     })
 }
 
@@ -260,14 +228,18 @@ pub(crate) fn withhold_effects(
             step_difference(&responses, design, (factor, level, against), rule).is_some()
         })
     };
-    let mut reported: BTreeMap<String, String> = BTreeMap::new();
+    let mut reported: BTreeMap<String, DifferingLevels> = BTreeMap::new();
     for effect in evaluation.effects.iter().filter(|it| distorted(it)) {
         for (factor, level) in &effect.levels {
             let against = effect.against.get(factor).cloned().unwrap_or_default();
             let step = (factor.as_str(), level.as_str(), against.as_str());
             if let Some(difference) = step_difference(&responses, design, step, rule) {
-                let said = format!("{factor} = {level} instead of {against} ({difference})");
-                reported.entry(factor.clone()).or_insert(said);
+                reported.entry(factor.clone()).or_insert(DifferingLevels {
+                    factor: factor.clone(),
+                    level: level.clone(),
+                    against,
+                    difference,
+                });
             }
         }
     }
@@ -275,15 +247,10 @@ pub(crate) fn withhold_effects(
         return None;
     }
     evaluation.withhold_effects(distorted);
-    let reported: Vec<String> = reported.into_values().collect();
-    let text = format!(
-        "Effects of factors whose levels return different responses are withheld: {}.",
-        reported.join("; ")
-    );
-    Some(ExperimentFinding {
-        finding: Finding::new(FindingId::EffectsWithheld, Severity::Note, text),
-        variants: Vec::new(),
-    })
+    let withheld = EffectsWithheld {
+        levels: reported.into_values().collect(),
+    };
+    Some(ExperimentFinding::of_all(Severity::Note, &withheld))
 }
 
 /// Returns the first difference in responses between variants that differ only in the level of one
@@ -293,7 +260,7 @@ fn step_difference(
     design: &Design,
     (factor, level, against): (&str, &str, &str),
     rule: BodyComparison,
-) -> Option<String> {
+) -> Option<ResponseDifference> {
     let has = |levels: &Levels, level: &str| levels.get(factor).is_some_and(|own| own == level);
     let others_equal = |a: &Levels, b: &Levels| {
         a.iter()

@@ -86,12 +86,10 @@ fn bodies_that_differ_are_an_error_of_their_variant_unless_they_may() {
     let refused = found(of, SameDecoded);
     assert_eq!(ids(&refused), [("bytes-differ", Severity::Error)]);
     assert_eq!(refused[0].variants, [0]);
-    let text = &refused[0].finding.text;
-    assert!(
-        text.starts_with("tcp and unix return different responses: GET /"),
-        "{text}"
-    );
-    assert!(text.contains("bodies = \"may-differ\""), "{text}");
+    let differ: BytesDiffer = refused[0].finding.figures().unwrap();
+    let names = (differ.variant.as_deref(), differ.baseline.as_deref());
+    assert_eq!(names, (Some("tcp"), Some("unix")));
+    assert_eq!(differ.difference.unwrap().request, "GET /");
 
     let allowed = found(of, MayDiffer);
     assert_eq!(ids(&allowed), [("bodies-may-differ", Severity::Note)]);
@@ -110,8 +108,10 @@ fn compressed_bodies_are_decoded_for_comparison() {
     };
     let decoded = found(of, SameDecoded);
     assert_eq!(ids(&decoded), [("bodies-decoded", Severity::Note)]);
-    let text = &decoded[0].finding.text;
-    assert!(text.contains("5 bytes, gzip against 13 bytes"), "{text}");
+    let figures: BodiesDecoded = decoded[0].finding.figures().unwrap();
+    let first = &figures.differences[0].first;
+    let lengths = (first.own.length, first.baseline.length);
+    assert_eq!(lengths, (Some(5), Some(13)));
     assert_eq!(ids(&found(of, Same)), [("bytes-differ", Severity::Error)]);
 }
 
@@ -141,13 +141,13 @@ fn a_status_that_fails_everywhere_is_an_error_about_the_status() {
     let all = found(|variant, _| not_found(["aa", "bb"][variant]), SameDecoded);
     assert_eq!(ids(&all), [("unexpected-status", Severity::Error)]);
     assert_eq!(all[0].variants, [0, 1]);
-    let text = &all[0].finding.text;
-    assert!(
-        text.starts_with(
-            "All variants: GET http://127.0.0.1:4711/ returns status 404; the load expects 200-399."
-        ),
-        "{text}"
+    let status: UnexpectedStatus = all[0].finding.figures().unwrap();
+    assert_eq!(status.request, "GET http://127.0.0.1:4711/");
+    assert_eq!(
+        (status.status, status.expected.as_str()),
+        (Some(404), "200-399")
     );
+    assert!(status.variants.is_empty(), "all variants");
     let of = |variant: usize, _| match variant {
         0 => not_found("aa"),
         _ => response("aa"),
@@ -228,11 +228,13 @@ fn effects_of_a_factor_whose_levels_return_different_responses_are_withheld() {
     assert!(main(&evaluation, "site") && main(&evaluation, "keepalive"));
     let found = withhold_effects(&mut evaluation, &design, &results, SameDecoded).unwrap();
     assert!(!main(&evaluation, "site") && main(&evaluation, "keepalive"));
-    let text = found.finding.text;
-    assert!(
-        text.contains("site = bad instead of good (GET /: 0 bytes against 13)"),
-        "{text}"
+    let withheld: EffectsWithheld = found.finding.figures().unwrap();
+    let levels = &withheld.levels[0];
+    assert_eq!(
+        (levels.factor.as_str(), levels.level.as_str()),
+        ("site", "bad")
     );
+    assert_eq!(levels.against, "good");
     let mut evaluation = evaluated();
     assert_eq!(
         withhold_effects(&mut evaluation, &design, &results, MayDiffer),

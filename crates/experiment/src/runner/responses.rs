@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prony_load::{BodyDigest, LoadSpec, ProbeResponse, probe_until};
+use prony_record::finding::{DifferenceKind, ResponseDifference, SentBody, SentDifference};
 use serde::{Deserialize, Serialize};
 
 use super::Interrupt;
@@ -195,19 +196,12 @@ impl ResponseDigest {
         }
     }
 
-    /// Describes size, content type and content codings, such as `512 bytes of text/html, gzip`.
-    fn described(&self) -> String {
-        let mut text = match &self.body {
-            Some(body) => bytes(body.length),
-            None => "a varying number of bytes".to_owned(),
-        };
-        if let Some(content_type) = &self.content_type {
-            text += &format!(" of {content_type}");
+    fn sent_body(&self) -> SentBody {
+        SentBody {
+            length: self.body.as_ref().map(|body| body.length),
+            content_type: self.content_type.clone(),
+            content_encoding: self.content_encoding.clone(),
         }
-        if let Some(encoding) = &self.content_encoding {
-            text += &format!(", {encoding}");
-        }
-        text
     }
 }
 
@@ -250,58 +244,52 @@ fn path_of(request: &str) -> String {
     format!("{method} {}", path.unwrap_or(url))
 }
 
-fn bytes(length: u64) -> String {
-    match length {
-        1 => "1 byte".to_owned(),
-        length => format!("{length} bytes"),
-    }
-}
-
-/// Describes the first difference between the responses of two variants that `rule` doesn't allow.
+/// Returns the first difference between the responses of two variants that `rule` doesn't allow.
 pub(crate) fn difference(
     one: &ResponseDigests,
     other: &ResponseDigests,
     rule: BodyComparison,
-) -> Option<String> {
+) -> Option<ResponseDifference> {
     one.digests.iter().find_map(|(index, a)| {
         let b = other.digests.get(index)?;
-        let what = match (a.status, b.status) {
-            (Some(a), Some(b)) if a != b => Some(format!("status {a} against {b}")),
+        let kind = match (a.status, b.status) {
+            (Some(a), Some(b)) if a != b => Some(DifferenceKind::Status(a, b)),
             // Failed responses are reported as failures, so their bodies don't matter.
             _ if a.expected_statuses.is_some() && b.expected_statuses.is_some() => None,
             _ => body_difference(a, b, rule),
         };
-        Some(format!("{}: {}", a.request, what?))
+        Some(ResponseDifference {
+            request: a.request.clone(),
+            kind: kind?,
+        })
     })
 }
 
-fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison) -> Option<String> {
-    let decoded = match rule {
-        BodyComparison::SameDecoded
-            if a.content_encoding.is_some() || b.content_encoding.is_some() =>
-        {
-            " after decoding"
-        }
-        _ => "",
-    };
+fn body_difference(
+    a: &ResponseDigest,
+    b: &ResponseDigest,
+    rule: BodyComparison,
+) -> Option<DifferenceKind> {
+    let has_coding = a.content_encoding.is_some() || b.content_encoding.is_some();
+    let decoded = rule == BodyComparison::SameDecoded && has_coding;
     Some(match (a.compared(rule), b.compared(rule)) {
         (Content::NotCompared, _) | (_, Content::NotCompared) => return None,
         (Content::Changing, Content::Changing) => return None,
-        (Content::Changing, _) => "a varying body versus a constant one".to_owned(),
-        (_, Content::Changing) => "a constant body versus a varying one".to_owned(),
+        (Content::Changing, _) => DifferenceKind::Varies,
+        (_, Content::Changing) => DifferenceKind::BaselineVaries,
         (Content::Body(a), Content::Body(b)) if a == b => return None,
-        (Content::Body(a), Content::Body(b)) if a.length != b.length => {
-            format!("{} against {}{decoded}", bytes(a.length), b.length)
-        }
-        (Content::Body(a), Content::Body(_)) => {
-            format!(
-                "{} each{decoded}, but with different content",
-                bytes(a.length)
-            )
-        }
+        (Content::Body(a), Content::Body(b)) if a.length != b.length => DifferenceKind::Length {
+            own: a.length,
+            baseline: b.length,
+            decoded,
+        },
+        (Content::Body(a), Content::Body(_)) => DifferenceKind::Content {
+            length: a.length,
+            decoded,
+        },
         (Content::Undecodable(a, _), Content::Undecodable(b, _)) if a == b => return None,
         (Content::Undecodable(_, why), _) | (_, Content::Undecodable(_, why)) => {
-            format!("a body can't be decoded ({why}), and its bytes differ")
+            DifferenceKind::Undecodable(why.to_owned())
         }
     })
 }
@@ -315,24 +303,22 @@ pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec
     changing.map(|digest| digest.request.as_str()).collect()
 }
 
-/// Describes the requests whose bodies differ as sent. For bodies that vary between responses, only
+/// Returns the requests whose bodies differ as sent. For bodies that vary between responses, only
 /// the descriptions are compared.
-pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests) -> Vec<String> {
+pub(crate) fn as_sent_differences(
+    one: &ResponseDigests,
+    other: &ResponseDigests,
+) -> Vec<SentDifference> {
     let pairs = one.digests.iter();
     let pairs = pairs.filter_map(|(index, a)| Some((a, other.digests.get(index)?)));
     let differing = pairs.filter_map(|(a, b)| {
-        let (ours, theirs) = (a.described(), b.described());
+        let (own, baseline) = (a.sent_body(), b.sent_body());
         let both_known = a.body.is_some() && b.body.is_some();
-        if ours != theirs {
-            Some(format!("{}: {ours} against {theirs}", a.request))
-        } else if both_known && a.body != b.body {
-            Some(format!(
-                "{}: {ours} each, but with different content",
-                a.request
-            ))
-        } else {
-            None
-        }
+        (own != baseline || (both_known && a.body != b.body)).then(|| SentDifference {
+            request: a.request.clone(),
+            own,
+            baseline,
+        })
     });
     differing.collect()
 }

@@ -114,12 +114,12 @@ registry! {
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED, trial::CryptoUnaccelerated;
     NotIdle "not-idle" => trial::NOT_IDLE, trial::NotIdle;
 
-    UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS;
-    BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER;
-    BodiesDecoded "bodies-decoded" => experiment::BODIES_DECODED;
-    BodiesMayDiffer "bodies-may-differ" => experiment::BODIES_MAY_DIFFER;
-    EffectsWithheld "effects-withheld" => experiment::EFFECTS_WITHHELD;
-    NegotiationDiffers "negotiation-differs" => experiment::NEGOTIATION_DIFFERS;
+    UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS, experiment::UnexpectedStatus;
+    BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER, experiment::BytesDiffer;
+    BodiesDecoded "bodies-decoded" => experiment::BODIES_DECODED, experiment::BodiesDecoded;
+    BodiesMayDiffer "bodies-may-differ" => experiment::BODIES_MAY_DIFFER, experiment::BodiesMayDiffer;
+    EffectsWithheld "effects-withheld" => experiment::EFFECTS_WITHHELD, experiment::EffectsWithheld;
+    NegotiationDiffers "negotiation-differs" => experiment::NEGOTIATION_DIFFERS, experiment::NegotiationDiffers;
     ServerIdle "server-idle" => experiment::SERVER_IDLE, experiment::ServerIdle;
     NotStationary "not-stationary" => experiment::NOT_STATIONARY, experiment::NotStationary;
     NoisyMachine "noisy-machine" => experiment::NOISY_MACHINE, experiment::NoisyMachine;

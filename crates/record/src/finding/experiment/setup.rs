@@ -6,6 +6,7 @@ use super::BASE;
 use crate::finding::Severity::{Error, Note, Warning};
 use crate::finding::figures::figures;
 use crate::finding::{FindingInfo, WithheldVerdicts};
+use crate::negotiated::Negotiated;
 
 pub(in crate::finding) const FEW_BLOCKS: FindingInfo = FindingInfo {
     seen: "The experiment has fewer than 5 complete blocks.",
@@ -134,4 +135,94 @@ figures! {
             each.collect::<Vec<_>>().join(". ")
         )
     }
+}
+
+pub(in crate::finding) const NEGOTIATION_DIFFERS: FindingInfo = FindingInfo {
+    seen: "Variants, or the agents of one load, negotiated different protocols with the server.",
+    severities: &[
+        (
+            Warning,
+            "the agents of one load differ, or `bodies = \"may-differ\"` allows the difference",
+        ),
+        (Error, "a variant differs from its baseline"),
+    ],
+    withholds: WithheldVerdicts::All,
+    meaning: "They were configured alike but agreed on different HTTP versions, TLS versions or \
+              ciphers. The comparison includes the effect of this difference.",
+    action: "Set the protocol with `--http`, `--tls-min`, `--tls-max` or `--ciphers`. If the \
+             protocols differ on purpose, set `bodies = \"may-differ\"` in `[load]` (`--bodies \
+             may-differ`).",
+    explains_difference: true,
+    ..BASE
+};
+
+/// Protocols that one side of a difference negotiated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NegotiatedBy {
+    /// Name of the variant or the agent.
+    pub name: String,
+    /// The protocols.
+    pub negotiated: Negotiated,
+}
+
+/// Sides of a difference between negotiated protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NegotiatingSides {
+    /// The agents of one load.
+    Agents,
+    /// A variant and its baseline.
+    Variants,
+    /// A variant and its baseline, whose responses may differ.
+    VariantsThatMayDiffer,
+}
+
+figures! {
+    /// Protocols that differ.
+    NegotiationDiffers {
+        /// Kind of the sides.
+        sides: NegotiatingSides = same,
+        /// Protocols of each side.
+        negotiated: Vec<NegotiatedBy> = same,
+    }
+    |it, _subject| {
+        if it.sides == NegotiatingSides::Agents {
+            let each = it.negotiated.iter().map(|by| {
+                let parts = [&by.negotiated.http, &by.negotiated.tls, &by.negotiated.cipher];
+                format!("{}: {}", by.name, words(&parts))
+            });
+            return format!(
+                "Agents negotiated different protocol parameters with the server ({}), so their \
+                 requests differ in cost. Fix the parameters with --http, --tls-min, --tls-max or \
+                 --ciphers.",
+                each.collect::<Vec<_>>().join("; ")
+            );
+        }
+        let names: Vec<&str> = it.negotiated.iter().map(|by| by.name.as_str()).collect();
+        let protocols = it.negotiated.iter().map(|by| {
+            let agreed = &by.negotiated;
+            let http = agreed.http.as_ref().map(|version| format!("HTTP/{version}"));
+            words(&[&http, &agreed.tls, &agreed.cipher, &agreed.alpn])
+        });
+        let action = match it.sides {
+            NegotiatingSides::VariantsThatMayDiffer => "The comparison includes this difference.",
+            _ => "Set the protocol (--http, --tls-min, --tls-max, --ciphers); if the protocols \
+                differ on purpose, set bodies = \"may-differ\" in [load] (--bodies may-differ).",
+        };
+        format!(
+            "{} were configured alike but negotiated different protocols: {}. {action}",
+            names.join(" and "),
+            protocols.collect::<Vec<_>>().join(" and ")
+        )
+    }
+}
+
+fn words(parts: &[&Option<String>]) -> String {
+    let parts: Vec<&str> = parts
+        .iter()
+        .copied()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    parts.join(" ")
 }

@@ -1,5 +1,7 @@
 use super::*;
+use crate::finding::Severity::{Error, Note, Warning};
 use crate::finding::{Finding, Subject};
+use crate::negotiated::Negotiated;
 
 fn share(variant: &str, share: f64) -> VariantShare {
     VariantShare {
@@ -160,5 +162,181 @@ fn changes_of_the_setup_are_listed() {
         "The plan was changed while the experiment was interrupted, and --accept-plan-changes was \
          given (after block 1: `a` was removed; 1 more). The results mix blocks of different \
          setups. To get results for the changed plan alone, run it with a new --out folder."
+    );
+}
+
+#[test]
+fn negotiated_protocols_are_named_for_each_side() {
+    let by = |name: &str, http: &str| NegotiatedBy {
+        name: name.to_owned(),
+        negotiated: Negotiated {
+            http: Some(http.to_owned()),
+            tls: Some("TLSv1.3".to_owned()),
+            ..Negotiated::default()
+        },
+    };
+    let text = |sides| {
+        let negotiated = vec![by("a", "2"), by("b", "1.1")];
+        Finding::of(Warning, &NegotiationDiffers { sides, negotiated }).text
+    };
+    assert_eq!(
+        text(NegotiatingSides::Variants),
+        "a and b were configured alike but negotiated different protocols: HTTP/2 TLSv1.3 and \
+         HTTP/1.1 TLSv1.3. Set the protocol (--http, --tls-min, --tls-max, --ciphers); if the \
+         protocols differ on purpose, set bodies = \"may-differ\" in [load] (--bodies may-differ)."
+    );
+    assert_eq!(
+        text(NegotiatingSides::VariantsThatMayDiffer),
+        "a and b were configured alike but negotiated different protocols: HTTP/2 TLSv1.3 and \
+         HTTP/1.1 TLSv1.3. The comparison includes this difference."
+    );
+    assert_eq!(
+        text(NegotiatingSides::Agents),
+        "Agents negotiated different protocol parameters with the server (a: 2 TLSv1.3; b: 1.1 \
+         TLSv1.3), so their requests differ in cost. Fix the parameters with --http, --tls-min, \
+         --tls-max or --ciphers."
+    );
+}
+
+#[test]
+fn an_unexpected_status_is_named_with_the_expected_ones() {
+    let status = UnexpectedStatus {
+        variants: Vec::new(),
+        request: "GET http://127.0.0.1/".to_owned(),
+        status: Some(404),
+        unexpected: 3,
+        checked: 9,
+        expected: "200-399".to_owned(),
+        tls_expected: None,
+    };
+    assert_eq!(
+        Finding::of(Error, &status).text,
+        "All variants: GET http://127.0.0.1/ returns status 404, and 2 more of 9 requests; the load \
+         expects 200-399. Check the load's path and host, and the server's log; if the status is \
+         intended, set expect_status (--expect-status)."
+    );
+    let status = UnexpectedStatus {
+        variants: vec!["tcp".to_owned(), "unix".to_owned()],
+        status: None,
+        unexpected: 1,
+        tls_expected: Some("the port expects TLS".to_owned()),
+        ..status
+    };
+    assert_eq!(
+        Finding::of(Error, &status).text,
+        "tcp; unix: GET http://127.0.0.1/ returns changing statuses: the port expects TLS."
+    );
+}
+
+#[test]
+fn differences_between_responses_are_described() {
+    let difference = |kind| ResponseDifference {
+        request: "GET /".to_owned(),
+        kind,
+    };
+    let differ = BytesDiffer {
+        variant: Some("tcp".to_owned()),
+        baseline: Some("unix".to_owned()),
+        difference: Some(difference(DifferenceKind::Status(200, 404))),
+        changing: Vec::new(),
+    };
+    assert_eq!(
+        Finding::of(Error, &differ).text,
+        "tcp and unix return different responses: GET /: status 200 against 404. Their rates can't \
+         be compared. Make the responses identical; if the bodies differ on purpose, set bodies = \
+         \"may-differ\" in [load] (--bodies may-differ)."
+    );
+    let changing = BytesDiffer {
+        difference: None,
+        changing: vec!["GET /".to_owned(), "GET /b".to_owned()],
+        ..differ
+    };
+    assert_eq!(
+        Finding::of(Note, &changing).text,
+        "2 requests (GET /) returned a different body each time; only the status was compared."
+    );
+    let kind = DifferenceKind::Length {
+        own: 999,
+        baseline: 1000,
+        decoded: true,
+    };
+    let levels = DifferingLevels {
+        factor: "site".to_owned(),
+        level: "bad".to_owned(),
+        against: "good".to_owned(),
+        difference: difference(kind),
+    };
+    let withheld = EffectsWithheld {
+        levels: vec![levels],
+    };
+    assert_eq!(
+        Finding::of(Note, &withheld).text,
+        "Effects of factors whose levels return different responses are withheld: site = bad \
+         instead of good (GET /: 999 bytes against 1000 after decoding)."
+    );
+    for (kind, text) in [
+        (
+            DifferenceKind::Varies,
+            "GET /: a varying body versus a constant one",
+        ),
+        (
+            DifferenceKind::BaselineVaries,
+            "GET /: a constant body versus a varying one",
+        ),
+        (
+            DifferenceKind::Content {
+                length: 1,
+                decoded: false,
+            },
+            "GET /: 1 byte each, but with different content",
+        ),
+        (
+            DifferenceKind::Undecodable("corrupt".to_owned()),
+            "GET /: a body can't be decoded (corrupt), and its bytes differ",
+        ),
+    ] {
+        assert_eq!(difference(kind).text(), text);
+    }
+}
+
+#[test]
+fn bodies_are_described_as_sent() {
+    let plain = SentBody {
+        length: Some(1000),
+        content_type: None,
+        content_encoding: None,
+    };
+    let small = SentBody {
+        length: Some(90),
+        content_type: Some("text/html".to_owned()),
+        content_encoding: Some("gzip".to_owned()),
+    };
+    let differences = |own: &SentBody, more| SentDifferences {
+        variant: "tcp".to_owned(),
+        baseline: "unix".to_owned(),
+        first: SentDifference {
+            request: "GET /".to_owned(),
+            own: own.clone(),
+            baseline: plain.clone(),
+        },
+        more,
+    };
+    let decoded = BodiesDecoded {
+        differences: vec![differences(&small, 1), differences(&plain, 0)],
+    };
+    assert_eq!(
+        Finding::of(Note, &decoded).text,
+        "Bodies are identical after decoding, but differ as sent: tcp and unix: GET /: 90 bytes of \
+         text/html, gzip against 1000 bytes, and 1 more request; tcp and unix: GET /: 1000 bytes \
+         each, but with different content. The comparison includes the cost of the encoding."
+    );
+    let differ = BodiesMayDiffer {
+        differences: vec![differences(&small, 2)],
+    };
+    assert_eq!(
+        Finding::of(Note, &differ).text,
+        "Bodies differ, as bodies = \"may-differ\" allows: tcp and unix: GET /: 90 bytes of \
+         text/html, gzip against 1000 bytes, and 2 more requests. The comparison includes the cost \
+         of that difference."
     );
 }

@@ -23,6 +23,7 @@ use prony_stats::gate::GateOutcome;
 use crate::arguments::CapacityArgs;
 use crate::command_line;
 use crate::ending::{Ending, Failure};
+use crate::gating;
 use crate::live::bracket::BracketStep;
 use crate::live::capacity::{CapacityNotes, CapacityView};
 use crate::load::resolve;
@@ -34,7 +35,7 @@ use crate::{live, scripts, signals, terminal};
 /// Runs `prony capacity`.
 pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
     let goals = goals(typed)?;
-    let conditions = conditions(typed)?;
+    let conditions = gating::parse_all("--fail-if", &typed.fail_if, CapacityCondition::parse)?;
     let load = load_settings(typed)?;
     let spec = resolve(typed.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
     if typed.dry_run {
@@ -128,14 +129,6 @@ fn goals(typed: &CapacityArgs) -> Result<CapacityGoals, Failure> {
             Err(Failure::wrong(format!("--goal: {refusal} ({hint})")))
         }
     }
-}
-
-fn conditions(typed: &CapacityArgs) -> Result<Vec<CapacityCondition>, Failure> {
-    let parse = |text: &String| {
-        CapacityCondition::parse(text)
-            .map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
-    };
-    typed.fail_if.iter().map(parse).collect()
 }
 
 /// Builds the load settings that all probes share.

@@ -1,6 +1,7 @@
 //! Evaluates conditions on results, compares results with a stored run, and writes the files for
 //! CI. All input is read and all output files are opened before anything runs.
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,17 @@ pub(crate) struct GateSettings {
     annotations: bool,
     junit: Option<Output>,
     summary: Option<PathBuf>,
+}
+
+/// Parses the conditions of a flag.
+pub(crate) fn parse_all<T, E: fmt::Display>(
+    flag: &str,
+    typed: &[String],
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, Failure> {
+    let parsed = typed.iter().map(|text| parse(text));
+    let named = parsed.map(|it| it.map_err(|error| Failure::wrong(format!("{flag}: {error}"))));
+    named.collect()
 }
 
 /// Results of a run, and the stored run that they are compared with, if any.
@@ -73,14 +85,10 @@ impl GateSettings {
         known: &GateScope,
         against: Option<Stored>,
     ) -> Result<GateSettings, Failure> {
-        let forbidden = typed.fail_if.iter().map(|text| {
-            Gate::parse(text, known).map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
-        });
-        let required = typed.require.iter().map(|text| {
+        let mut gates = parse_all("--fail-if", &typed.fail_if, |text| Gate::parse(text, known))?;
+        gates.extend(parse_all("--require", &typed.require, |text| {
             Gate::require(text, known)
-                .map_err(|error| Failure::wrong(format!("--require: {error}")))
-        });
-        let gates = forbidden.chain(required).collect::<Result<Vec<_>, _>>()?;
+        })?);
         if typed.strict && gates.is_empty() && typed.against.is_empty() {
             let what = "--strict needs a condition: add --fail-if, --require or --against";
             return Err(Failure::wrong(what));

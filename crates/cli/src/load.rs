@@ -21,6 +21,7 @@ use crate::arguments::LoadArgs;
 use crate::command_line;
 use crate::ending::{Ending, Failure};
 use crate::fleet;
+use crate::gating;
 use crate::live;
 use crate::live::follower::Follower;
 use crate::load_results::{self, LoadOutputs};
@@ -205,13 +206,10 @@ struct PreparedLoad<'a> {
 
 /// The conditions of `--fail-if` and `--require`.
 fn conditions(typed: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
-    let forbidden = typed.fail_if.iter().map(|text| {
-        LoadCondition::parse(text).map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
-    });
-    let required = typed.require.iter().map(|text| {
-        LoadCondition::require(text).map_err(|error| Failure::wrong(format!("--require: {error}")))
-    });
-    forbidden.chain(required).collect()
+    let mut all = gating::parse_all("--fail-if", &typed.fail_if, LoadCondition::parse)?;
+    let required = gating::parse_all("--require", &typed.require, LoadCondition::require)?;
+    all.extend(required);
+    Ok(all)
 }
 
 /// Resolves the settings from the command line into a load specification.

@@ -57,6 +57,10 @@ impl LoadCondition {
     /// Returns the position of the first error and the accepted alternatives.
     pub fn parse(typed: &str) -> Result<LoadCondition, GateError> {
         let gate = Gate::parse(typed, &GateScope::default())?;
+        LoadCondition::from_gate(typed, gate, ConditionKind::FailIf)
+    }
+
+    fn from_gate(typed: &str, gate: Gate, kind: ConditionKind) -> Result<LoadCondition, GateError> {
         match gate.rule {
             GateRule::Figure {
                 quantity,
@@ -68,7 +72,7 @@ impl LoadCondition {
                 failing: relation,
                 limit: value,
                 is_share,
-                kind: ConditionKind::FailIf,
+                kind,
             }),
             GateRule::Figure { .. } | GateRule::Verdict { .. } => Err(GateError {
                 typed: typed.to_owned(),
@@ -86,12 +90,8 @@ impl LoadCondition {
     ///
     /// Returns the same errors as [`LoadCondition::parse`].
     pub fn require(typed: &str) -> Result<LoadCondition, GateError> {
-        let condition = LoadCondition::parse(typed)?;
-        Ok(LoadCondition {
-            failing: condition.failing.inverse(),
-            kind: ConditionKind::Require,
-            ..condition
-        })
+        let gate = Gate::require(typed, &GateScope::default())?;
+        LoadCondition::from_gate(typed, gate, ConditionKind::Require)
     }
 
     /// Parses an `--abort-if` condition, which is evaluated while the load runs.

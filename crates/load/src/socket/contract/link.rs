@@ -14,6 +14,7 @@ use super::apparatus::Via;
 /// Addresses of the end of the link at which the listeners are.
 const FAR_V4: &str = "10.9.0.2";
 const FAR_V6: &str = "fd09::2";
+const FAR_MAC: &str = "02:00:00:00:09:02";
 /// Source addresses that the kernel doesn't have, used in addition to the interface's addresses.
 const FOREIGN: [&str; 2] = ["10.9.0.77", "fd09::77"];
 
@@ -89,12 +90,18 @@ pub(super) fn over_link(work: impl FnOnce(XdpSockets<'static>) + Send) {
         let _near = enter_new_namespace();
         let far = std::thread::scope(|scope| scope.spawn(enter_new_namespace).join().unwrap());
         ip("link set lo up");
-        ip("link add near type veth peer name far");
+        ip(&format!(
+            "link add near type veth peer name far address {FAR_MAC}"
+        ));
         let path = format!("/proc/{}/fd/{}", std::process::id(), far.as_raw_fd());
         ip(&format!("link set far netns {path}"));
         ip("address add 10.9.0.1/24 dev near");
         ip("-6 address add fd09::1/64 dev near nodad");
         ip("link set near up");
+        // A busy machine must not delay the contract until the kernel gives up asking for them.
+        for address in [FAR_V4, FAR_V6] {
+            ip(&format!("neighbor add {address} lladdr {FAR_MAC} dev near"));
+        }
         inside(&far, || {
             ip("link set lo up");
             ip(&format!("address add {FAR_V4}/24 dev far"));
@@ -112,9 +119,6 @@ pub(super) fn over_link(work: impl FnOnce(XdpSockets<'static>) + Send) {
     });
 }
 
-/// Maximum number of attempts to find the neighbors of a new link.
-const CHECKS_MAX: u32 = 5;
-
 fn link() -> Arc<XdpLink> {
     let options = XdpOptions {
         interface: "near".to_owned(),
@@ -124,9 +128,6 @@ fn link() -> Arc<XdpLink> {
     let targets = [FAR_V4, FAR_V6].map(|it| SocketAddr::new(it.parse().unwrap(), 80));
     let sources = ["10.9.0.1", "fd09::1", FOREIGN[0], FOREIGN[1]]
         .map(|it| prony_xdp::AddressRange::single(it.parse().unwrap()));
-    // On a busy machine, the kernel may give up asking for a neighbor before a new link carries
-    // packets.
-    let check = || XdpSetup::check(options.clone(), targets.to_vec(), &sources);
-    let setup = (0..CHECKS_MAX).find_map(|_| check().ok());
-    XdpLink::attach(&setup.unwrap_or_else(|| check().unwrap()), 1).unwrap()
+    let setup = XdpSetup::check(options, targets.to_vec(), &sources).unwrap();
+    XdpLink::attach(&setup, 1).unwrap()
 }

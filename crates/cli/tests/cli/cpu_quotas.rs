@@ -9,7 +9,11 @@ use serde_json::Value;
 
 use crate::running::{Origin, TEST_TIMEOUT, Workdir};
 
-/// A control group with a quota of a tenth of a core. Dropping it removes it.
+/// A quota in microseconds per period of 100 ms: 2% of a core. It is so small that a process reaches
+/// it even if other tests leave it little of a core.
+const QUOTA_US: &str = "2000";
+
+/// A control group with a quota. Dropping it removes it.
 struct Group(PathBuf);
 
 impl Group {
@@ -21,8 +25,8 @@ impl Group {
         roots.iter().find_map(|root| {
             let group = Group(root.join(&name));
             fs::create_dir(&group.0).ok()?;
-            let one = fs::write(group.0.join("cpu.cfs_quota_us"), "10000");
-            let two = || fs::write(group.0.join("cpu.max"), "10000 100000");
+            let one = fs::write(group.0.join("cpu.cfs_quota_us"), QUOTA_US);
+            let two = || fs::write(group.0.join("cpu.max"), format!("{QUOTA_US} 100000"));
             one.or_else(|_| two()).ok()?;
             Some(group)
         })
@@ -79,12 +83,12 @@ fn a_quota_that_stops_the_generator_is_its_limit() {
     ];
     let printed = run_in(&group, &workdir, &args);
     let record = workdir.json("r.json");
-    assert_eq!(record["generator"]["throttling"]["quota_cores"], 0.1);
+    assert_eq!(record["generator"]["throttling"]["quota_cores"], 0.02);
     let throttled = finding(&record, "generator-throttled").expect(&printed);
     assert_eq!(throttled["severity"], "error");
     let text = throttled["text"].as_str().unwrap();
     assert!(
-        text.contains("periods of its CPU quota (0.10 cores)"),
+        text.contains("periods of its CPU quota (0.02 cores)"),
         "{text}"
     );
     assert!(finding(&record, "cpu-quota").is_some(), "{printed}");
@@ -98,7 +102,7 @@ fn a_quota_that_stops_the_generator_is_its_limit() {
         .find(|check| check["id"] == "generator-cpu-quota");
     let seen = quota.expect(&printed)["seen"].as_str().unwrap();
     assert!(
-        seen.starts_with("0.10 cores for the control group /"),
+        seen.starts_with("0.02 cores for the control group /"),
         "{seen}"
     );
 }

@@ -16,9 +16,10 @@ use prony_record::Record;
 use prony_report::{Document, number, text};
 use prony_stats::capacity::{
     CapacityCondition, CapacityDocument, Goal, ProbeReport, RATE_MIN, Search, SearchEnd,
-    SearchReport, SearchSettings, between,
+    SearchReport, SearchSettings,
 };
 use prony_stats::gate::GateOutcome;
+use prony_wording::capacity::between;
 
 use crate::arguments::CapacityArgs;
 use crate::command_line;
@@ -83,6 +84,7 @@ pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
         arrivals: load.arrivals.unwrap_or(Arrivals::Poisson).name().to_owned(),
         ..CapacityDocument::of(&goals.goals, searches, &conditions)
     };
+    document.text = prony_wording::capacity::result(&document);
     let neighbors = neighbors.borrow();
     document
         .findings
@@ -313,7 +315,11 @@ fn probe_text(probe: &ProbeReport) -> String {
         None => format!("{} in a closed loop", number::rate(probe.achieved_per_s)),
         Some(rate) => {
             let met = if probe.met { "met" } else { "not met" };
-            format!("{} {met}: {}", number::rate(rate), probe.readings())
+            format!(
+                "{} {met}: {}",
+                number::rate(rate),
+                prony_wording::capacity::readings(probe)
+            )
         }
     }
 }

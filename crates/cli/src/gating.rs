@@ -131,7 +131,9 @@ impl GateSettings {
     /// Compares two runs.
     pub(crate) fn compare(&self, old: (&Stored, &str), new: (&Stored, &str)) -> RunsDocument {
         let about = stored::about(old, new);
-        runs::compare(about, &old.0.run(), &new.0.run(), self.margin)
+        let mut document = runs::compare(about, &old.0.run(), &new.0.run(), self.margin);
+        prony_wording::runs::compose(&mut document);
+        document
     }
 
     /// Evaluates the conditions on an experiment that has just ended, and prints the results.
@@ -209,7 +211,7 @@ impl GateSettings {
         let results: Vec<GateResult> = self
             .gates
             .iter()
-            .flat_map(|gate| gate.judge(&evidence))
+            .flat_map(|gate| prony_wording::results(gate.judge(&evidence)))
             .collect();
         if let Some(document) = &mut verdicts.runs {
             document.gates.clone_from(&results);

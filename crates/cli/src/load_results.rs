@@ -31,7 +31,10 @@ pub(crate) fn end(
     interrupted: bool,
     progress: &Progress,
 ) -> Ending {
-    record.conditions = conditions.iter().map(|it| it.result(record)).collect();
+    record.conditions = conditions
+        .iter()
+        .map(|it| prony_wording::conditions::result(it, record))
+        .collect();
     let ending = ending(record, interrupted, progress);
     record.exit_status = Some(ending.status());
     ending

@@ -237,7 +237,10 @@ fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
         (None, Some(unmet)) => format!("; below {}", number::rate(unmet)),
         (None, None) => String::new(),
     };
-    format!("{offered}: {result} ({}){range}", probe.readings())
+    format!(
+        "{offered}: {result} ({}){range}",
+        prony_wording::capacity::readings(probe)
+    )
 }
 
 /// Formats the result of a trial as one line.

@@ -181,7 +181,7 @@ impl AbortRules {
         self.conditions.iter().find_map(|condition| {
             Some(LoadAbort {
                 condition: condition.to_string(),
-                measured: condition.holds(&record)?,
+                measured: prony_wording::conditions::failure(condition, &record)?,
                 window_s: self.window.as_secs_f64(),
                 at_s: until.since(warmup).as_secs_f64(),
             })

@@ -5,10 +5,10 @@
 //! [`crate::markdown`], [`crate::html`] and [`crate::svg`] only lay it out.
 
 use prony_record::Finding;
+use prony_wording::{Tone, VerdictLine};
 
 use crate::chart::{Bin, Chart};
 use crate::table::Table;
-use crate::tone::Tone;
 
 /// A report, ready to be rendered in any format.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,22 +147,6 @@ pub(crate) struct Callout {
     pub(crate) detail: String,
     /// The text of a link to the findings.
     pub(crate) findings_link: Option<String>,
-}
-
-/// A sentence next to its verdict, or next to the result of a condition.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct VerdictLine {
-    /// The symbol before the sentence on a terminal. If it is `None`, the terminal shows the word.
-    pub(crate) mark: Option<&'static str>,
-    /// The verdict or result as a word.
-    pub(crate) word: &'static str,
-    pub(crate) tone: Tone,
-    pub(crate) text: String,
-    /// The sentences that `text` summarizes; empty if `text` is the sentence of one comparison.
-    pub(crate) summarized: Vec<String>,
-    /// The index of the variant, which determines the color; `None` if the line is about several
-    /// variants.
-    pub(crate) variant: Option<usize>,
 }
 
 /// A chart with its name and caption.

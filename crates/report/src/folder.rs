@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::{Record, parse_stored, read_stored, redact};
-use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
+use prony_stats::{Comparison, VERDICT_SCHEMA, Values, Verdict, VerdictDocument, WithheldBecause};
 use serde::Deserialize;
 
 use crate::{Experiment, Trial, TrialSearch, TrialSlice};
@@ -73,13 +73,16 @@ pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
     let Some(json) = text(&verdict_path)? else {
         return Err(FolderError::NoVerdict(dir.to_owned()));
     };
-    let verdict: VerdictDocument = parse(&verdict_path, &json)?;
+    let mut verdict: VerdictDocument = parse(&verdict_path, &json)?;
     if verdict.schema != VERDICT_SCHEMA {
         let reason = format!(
             "schema \"{}\" is not supported (this version reads \"{VERDICT_SCHEMA}\")",
             verdict.schema
         );
         return Err(malformed(&verdict_path, reason));
+    }
+    for comparison in &mut verdict.comparisons {
+        read_reason(comparison);
     }
     let environment_path = dir.join("environment.json");
     let environment = match text(&environment_path)? {
@@ -99,6 +102,18 @@ pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
         environment,
         trials,
     })
+}
+
+/// Reads the reason for withholding a verdict from its sentence. Earlier versions stored it only
+/// there.
+fn read_reason(comparison: &mut Comparison) {
+    if comparison.verdict == Verdict::Withheld && comparison.withheld.is_none() {
+        let (_, reason) = comparison
+            .text
+            .split_once("verdict withheld: ")
+            .unwrap_or(("", "its verdict was withheld"));
+        comparison.withheld = Some(WithheldBecause::Stated(reason.to_owned()));
+    }
 }
 
 fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {

@@ -9,6 +9,7 @@
 //! nothing, and computes no statistics: stored results already contain the verdicts and the
 //! sentences about single comparisons.
 
+mod captions;
 mod chart;
 pub mod ci;
 pub mod csv;
@@ -21,6 +22,7 @@ mod figures;
 pub mod folder;
 pub mod html;
 pub mod markdown;
+mod method;
 pub mod openmetrics;
 mod reports;
 pub mod stored;
@@ -29,13 +31,11 @@ pub mod table;
 mod tables;
 pub mod text;
 mod timeline;
-mod tone;
-mod wording;
 
 pub use document::Document;
 pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};
 pub use prony_record::number;
+pub use prony_wording::runs::regressions;
 pub use tables::entries::worst_entries;
 pub use tables::times::PERCENTILES;
 pub use timeline::timeline;
-pub use wording::runs::regressions;

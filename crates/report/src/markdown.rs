@@ -1,8 +1,9 @@
 //! Reports in GitHub-flavored Markdown, for issues, wikis and diffs.
 
 use prony_record::Finding;
+use prony_wording::VerdictLine;
 
-use crate::document::{Block, Document, Medium, VerdictLine};
+use crate::document::{Block, Document, Medium};
 use crate::table::markdown as escaped;
 use crate::text::severity_name;
 

@@ -1,5 +1,6 @@
 //! Comparison of a variant with its baseline on one metric, and its verdict.
 
+use prony_record::FindingName;
 use serde::{Deserialize, Serialize};
 
 use crate::design::Levels;
@@ -49,6 +50,11 @@ impl Effect {
         high: None,
     };
 
+    /// Returns the estimate: a ratio or a difference.
+    pub fn estimate(&self) -> Option<f64> {
+        self.ratio.or(self.difference)
+    }
+
     /// Converts a mean and its interval from the averaging scale (logarithms of ratios, or
     /// differences). Values that JSON can't represent are omitted.
     pub(crate) fn on(scale: Scale, mean: Option<f64>, interval: Option<crate::Interval>) -> Effect {
@@ -72,6 +78,30 @@ impl Effect {
     }
 }
 
+/// Reason why a verdict is withheld.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WithheldBecause {
+    /// Blocks lack a value, or the value is zero although the comparison is a ratio.
+    Unmeasured(Unmeasured),
+    /// A finding indicates that the measurement can't support the verdict.
+    Finding(FindingName),
+    /// Other processes or guests used so much CPU time that it could cause the difference.
+    Noise,
+    /// A reason in words: a phrase that completes "verdict withheld: …". Earlier versions stored
+    /// no other form.
+    Stated(String),
+}
+
+/// Blocks without a usable value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmeasured {
+    /// Numbers of the blocks in which the variant has no value.
+    pub variant: Vec<u32>,
+    /// Numbers of the blocks in which its baseline has no value.
+    pub against: Vec<u32>,
+}
+
 /// Comparison of a variant with its baseline on one metric of the family, with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -86,7 +116,10 @@ pub struct Comparison {
     pub effect: Effect,
     /// Verdict that follows from the interval.
     pub verdict: Verdict,
-    /// The comparison as one sentence.
+    /// Reason why the verdict is withheld. `None` for all other verdicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<WithheldBecause>,
+    /// The comparison as one sentence, composed from the other fields; empty until then.
     pub text: String,
     /// Number of complete blocks used.
     pub blocks: u32,
@@ -94,8 +127,12 @@ pub struct Comparison {
     /// estimate and the noise don't change. Absent if no reasonable number would be enough.
     #[serde(default)]
     pub more_blocks: Option<u32>,
-    /// Reason why the verdict might not apply to another environment. It is also appended to
-    /// `text`.
+    /// Fraction of the cores that other processes used, if it is so large that the difference may
+    /// not be the same on a quiet machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowded_share: Option<f64>,
+    /// Reason why the verdict might not apply to another environment, composed from
+    /// `crowded_share`. It is also appended to `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
     /// Name of the variant in sentences.
@@ -119,6 +156,17 @@ pub struct Description {
     pub effect: Effect,
     /// Number of complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
-    /// The comparison as one sentence.
+    /// The comparison as one sentence, composed from the other fields; empty until then.
     pub text: String,
+}
+
+impl Comparison {
+    /// Withdraws the verdict because the measurement can't support it. The estimate is kept as a
+    /// description.
+    pub fn withhold(&mut self, because: WithheldBecause) {
+        self.verdict = Verdict::Withheld;
+        self.withheld = Some(because);
+        self.more_blocks = None;
+        self.crowded_share = None;
+    }
 }

@@ -33,7 +33,7 @@ pub struct Factor {
 
 impl Factor {
     /// Returns the name of a level in sentences.
-    pub(crate) fn name_of(&self, level: &str) -> String {
+    pub fn name_of(&self, level: &str) -> String {
         let with_factor = is_named_with_factor(self.levels.iter().map(String::as_str));
         level_name(&self.name, level, with_factor)
     }

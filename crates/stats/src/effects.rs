@@ -7,13 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::Change;
 use crate::comparison::Effect;
 use crate::design::{Design, Factor, Levels};
 use crate::estimate::{Estimate, Interval, mean};
 use crate::metric::Metric;
 use crate::pairing;
-use crate::sentences::effects::{self as sentence, Dependence};
 use crate::trials::Block;
 
 /// Type of a factor effect.
@@ -42,8 +40,44 @@ pub struct FactorEffect {
     /// Estimate with its 95% interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// The effect as one sentence.
+    /// Dependence of a main effect on each of the other factors. Empty for interactions, and in
+    /// documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependences: Vec<FactorDependence>,
+    /// The effect as one sentence, composed from the other fields; empty until then.
     pub text: String,
+}
+
+/// Dependence of a main effect on one of the other factors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FactorDependence {
+    /// Name of the other factor.
+    pub factor: String,
+    /// What is established about the dependence.
+    pub dependence: Dependence,
+}
+
+/// Dependence of a factor's effect on the level of another factor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dependence {
+    /// The effect differs by no more than the margin between the levels of the other factor.
+    None,
+    /// The effect is established to differ between at least two levels of the other factor.
+    /// Contains the effect at each level.
+    Established(Vec<LevelEffect>),
+    /// Neither a dependence nor its absence is established.
+    Unclear,
+}
+
+/// Effect of a step at one level of another factor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LevelEffect {
+    /// Level of the other factor.
+    pub level: String,
+    /// Estimate with its 95% interval.
+    #[serde(flatten)]
+    pub effect: Effect,
 }
 
 /// Returns all effects on the family's metrics. The list is empty if the variants aren't all
@@ -190,18 +224,18 @@ impl<'a> CellValues<'a> {
 
     fn main(&self, step: LevelStep) -> Option<FactorEffect> {
         let (effect, _) = self.estimated(&self.contrast(step, |_| true))?;
-        let change = Change::of(self.metric, &effect)?;
-        let (level, reference) = self.names(step);
-        let dependence = self.dependence(step);
-        let text = sentence::main_effect(self.metric, (&level, &reference), &change, &dependence);
-        Some(self.effect(EffectKind::Main, &[step], effect, text))
+        effect.estimate()?;
+        let main = self.effect(EffectKind::Main, &[step], effect);
+        Some(FactorEffect {
+            dependences: self.dependences(step),
+            ..main
+        })
     }
 
     fn interaction(&self, a: LevelStep, b: LevelStep) -> Option<FactorEffect> {
         let (effect, _) = self.interplay(a, b)?;
-        let change = Change::of(self.metric, &effect)?;
-        let text = sentence::interaction(self.metric, &self.names(a), &self.names(b), &change);
-        Some(self.effect(EffectKind::Interaction, &[a, b], effect, text))
+        effect.estimate()?;
+        Some(self.effect(EffectKind::Interaction, &[a, b], effect))
     }
 
     fn interplay(&self, a: LevelStep, b: LevelStep) -> Option<(Effect, Interval)> {
@@ -212,9 +246,8 @@ impl<'a> CellValues<'a> {
         self.estimated(&changes)
     }
 
-    /// Returns the name of each other factor, and the dependence of the step's effect on that
-    /// factor.
-    fn dependence(&self, step: LevelStep) -> Vec<(&'a str, Dependence)> {
+    /// Returns the dependence of a step's effect on each other factor.
+    fn dependences(&self, step: LevelStep) -> Vec<FactorDependence> {
         let others = (0..self.product.factors.len()).filter(|&other| other != step.factor);
         others
             .map(|other| {
@@ -230,20 +263,27 @@ impl<'a> CellValues<'a> {
                 } else {
                     Dependence::Unclear
                 };
-                (self.product.factors[other].name.as_str(), dependence)
+                FactorDependence {
+                    factor: self.product.factors[other].name.clone(),
+                    dependence,
+                }
             })
             .collect()
     }
 
-    /// Returns the effect of a step at each level of another factor, with the level's name.
-    fn by_level(&self, step: LevelStep, other: usize) -> Vec<(Change, String)> {
+    /// Returns the effect of a step at each level of another factor.
+    fn by_level(&self, step: LevelStep, other: usize) -> Vec<LevelEffect> {
         let factor = self.product.factors[other];
         let levels = factor.levels.iter().enumerate();
         levels
             .filter_map(|(index, level)| {
                 let values = self.contrast(step, |cell| cell[other] == index);
                 let (effect, _) = self.estimated(&values)?;
-                Some((Change::of(self.metric, &effect)?, factor.name_of(level)))
+                effect.estimate()?;
+                Some(LevelEffect {
+                    level: level.clone(),
+                    effect,
+                })
             })
             .collect()
     }
@@ -259,13 +299,6 @@ impl<'a> CellValues<'a> {
         pairing::equivalence(self.metric, self.product.design.margin)
     }
 
-    /// Returns the names of the step's level and of the reference level, as used in sentences.
-    fn names(&self, step: LevelStep) -> (String, String) {
-        let factor = self.product.factors[step.factor];
-        let (level, reference) = self.levels(step);
-        (factor.name_of(level), factor.name_of(reference))
-    }
-
     fn levels(&self, step: LevelStep) -> (&str, &str) {
         let levels = &self.product.factors[step.factor].levels;
         (
@@ -274,13 +307,7 @@ impl<'a> CellValues<'a> {
         )
     }
 
-    fn effect(
-        &self,
-        kind: EffectKind,
-        steps: &[LevelStep],
-        effect: Effect,
-        text: String,
-    ) -> FactorEffect {
+    fn effect(&self, kind: EffectKind, steps: &[LevelStep], effect: Effect) -> FactorEffect {
         let named = |of: &dyn Fn(LevelStep) -> String| -> Levels {
             steps
                 .iter()
@@ -293,7 +320,8 @@ impl<'a> CellValues<'a> {
             levels: named(&|step| self.levels(step).0.to_owned()),
             against: named(&|step| self.levels(step).1.to_owned()),
             effect,
-            text,
+            dependences: Vec::new(),
+            text: String::new(),
         }
     }
 }

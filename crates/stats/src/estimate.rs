@@ -151,8 +151,3 @@ pub(crate) fn upper_tail_fractional(t: f64, freedom: f64) -> f64 {
 fn student(freedom: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, freedom).ok()
 }
-
-/// Returns true if there are too few blocks for an interval.
-pub(crate) fn too_few(blocks: u32) -> bool {
-    blocks < INTERVAL_BLOCKS_MIN
-}

@@ -6,7 +6,7 @@
 //! Bretz 2013). The same trials therefore always give the same verdicts, regardless of earlier
 //! evaluations.
 
-use crate::comparison::{Comparison, Description, Effect, Verdict};
+use crate::comparison::{Comparison, Description, Effect, Verdict, WithheldBecause};
 use crate::design::{Design, DesignError, Pair};
 use crate::effects::{self, FactorEffect};
 use crate::estimate::{Estimate, Interval};
@@ -15,7 +15,6 @@ use crate::looks::{AlphaTable, Look, looks_until, spent_share};
 use crate::metric::{Direction, Metric};
 use crate::movement::{self, Movement};
 use crate::pairing::{self, PairedValues};
-use crate::sentences::verdicts as sentence;
 use crate::summary::{self, VariantSummary};
 use crate::trials::{Block, Trials};
 
@@ -39,6 +38,8 @@ pub struct Evaluation {
     pub effects: Vec<FactorEffect>,
     /// Summary of each variant.
     pub variants: Vec<VariantSummary>,
+    /// Number of comparisons that share the error rate.
+    pub tested: u32,
     planned_next: Option<u32>,
 }
 
@@ -66,10 +67,10 @@ impl Evaluation {
     /// Withholds the verdicts of the comparisons for which `distorted` returns true. Also removes
     /// the factor effects on the same metrics, because factor effects average over all variants,
     /// including the distorted ones.
-    pub fn withhold(&mut self, distorted: impl Fn(&Comparison) -> bool, reason: &str) {
+    pub fn withhold(&mut self, distorted: impl Fn(&Comparison) -> bool, because: &WithheldBecause) {
         for comparison in &mut self.comparisons {
             if distorted(comparison) {
-                comparison.withhold(reason);
+                comparison.withhold(because.clone());
                 let metric = comparison.metric;
                 self.effects.retain(|effect| effect.metric != metric);
             }
@@ -129,7 +130,7 @@ pub fn evaluate_with(
     let comparisons = family
         .hypotheses
         .iter()
-        .map(|hypothesis| family.comparison(hypothesis, &outlook, blocks))
+        .map(|hypothesis| family.comparison(hypothesis, &outlook, used))
         .collect();
     Ok(Evaluation {
         blocks: count,
@@ -142,6 +143,7 @@ pub fn evaluate_with(
             .planned_looks()
             .into_iter()
             .find(|&look| look > count),
+        tested: u32::try_from(family.tested()).unwrap_or(u32::MAX),
         looks,
     })
 }
@@ -275,12 +277,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    fn comparison(
-        &self,
-        hypothesis: &Hypothesis,
-        outlook: &Outlook,
-        blocks: &[Block<'_>],
-    ) -> Comparison {
+    fn comparison(&self, hypothesis: &Hypothesis, outlook: &Outlook, blocks: u32) -> Comparison {
         let Pair { variant, against } = hypothesis.pair;
         let design = self.design;
         let mut comparison = Comparison {
@@ -289,15 +286,17 @@ impl<'a> Family<'a> {
             metric: hypothesis.metric,
             effect: hypothesis.effect(),
             verdict: hypothesis.verdict(design.margin),
+            withheld: None,
             text: String::new(),
-            blocks: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
+            blocks,
             more_blocks: None,
+            crowded_share: None,
             doubt: None,
             name: design.name_of(variant),
             against_name: design.name_of(against),
         };
         if let Some(unmeasured) = hypothesis.paired.unmeasured() {
-            comparison.withhold(&sentence::unmeasured(&comparison, unmeasured));
+            comparison.withhold(WithheldBecause::Unmeasured(unmeasured.clone()));
             return comparison;
         }
         if comparison.verdict == Verdict::Undecided {
@@ -306,8 +305,6 @@ impl<'a> Family<'a> {
                 .estimate
                 .and_then(|estimate| outlook.more_blocks(estimate, margin));
         }
-        let levels = pairing::levels(blocks, hypothesis.pair, hypothesis.metric);
-        comparison.text = sentence::comparison(&comparison, design, self.tested(), levels);
         comparison
     }
 
@@ -415,20 +412,14 @@ fn describe(
             let interval = Estimate::from_blocks(&values)
                 .zip(miss)
                 .map(|(estimate, miss)| estimate.interval(miss));
-            let mut description = Description {
+            described.push(Description {
                 levels: design.variants[pair.variant].clone(),
                 against: design.variants[pair.against].clone(),
                 metric,
                 effect: Effect::on(metric.scale(), Some(mean), interval),
                 blocks: u32::try_from(values.len()).unwrap_or(u32::MAX),
                 text: String::new(),
-            };
-            description.text = sentence::description(
-                &description,
-                &design.name_of(pair.variant),
-                &design.name_of(pair.against),
-            );
-            described.push(description);
+            });
         }
     }
     described

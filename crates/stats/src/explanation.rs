@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Effect;
 use crate::design::Levels;
 use crate::metric::Metric;
-use crate::sentences::verdicts as sentence;
 
 /// Observations that accompany a difference between a variant and its baseline. They are
 /// correlations, not proven causes.
@@ -62,32 +61,6 @@ fn is_request_cost(metric: Metric) -> bool {
             | Metric::ServerCpuSystemUsPerRequest
             | Metric::InstructionsPerRequest
     )
-}
-
-/// Returns a sentence for a pair whose cost per request clearly differs although no comparison of
-/// its speed is decided. `undecided` contains the metrics of the undecided comparisons. Returns
-/// `None` if none of these metrics is a rate or a time.
-pub fn undecided_cost_text(
-    undecided: &[Metric],
-    name: &str,
-    against: &str,
-    cost: &MovedMetric,
-) -> Option<String> {
-    let is_speed = |metric: &Metric| {
-        matches!(
-            metric,
-            Metric::RatePerS
-                | Metric::CapacityPerS
-                | Metric::TotalTimeUs
-                | Metric::P50Us
-                | Metric::P99Us
-        )
-    };
-    let speed: Vec<Metric> = undecided.iter().copied().filter(is_speed).collect();
-    if speed.is_empty() {
-        return None;
-    }
-    sentence::undecided_cost(&speed, (name, against), cost.metric, &cost.effect)
 }
 
 /// Resource that limited a variant's speed, as far as telemetry shows.
@@ -152,23 +125,6 @@ pub struct MovedMetric {
     pub blocks: u32,
     /// The comparison as one sentence.
     pub text: String,
-}
-
-impl MovedMetric {
-    /// Returns the name of what moved, as used in sentences and tables.
-    pub fn noun(&self) -> String {
-        match &self.service {
-            Some(service) => sentence::service_cpu(service),
-            None => self.metric.noun().to_owned(),
-        }
-    }
-}
-
-/// Clause about the change of a service's CPU time per request: "CPU per request of service app:
-/// +31% against unix (+27% to +36%)".
-pub fn service_movement_text(service: &str, effect: &Effect, against: &str) -> String {
-    let noun = sentence::service_cpu(service);
-    sentence::movement_of(&noun, Metric::ServerCpuUsPerRequest, effect, against)
 }
 
 /// Parts of a change in the request rate. The rate is the CPU time that the services used per

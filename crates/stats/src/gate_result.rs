@@ -3,6 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::WithheldBecause;
+use crate::estimate::Interval;
+use crate::quantity::Quantity;
+
 /// Outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -63,4 +67,107 @@ pub enum GateScale {
     /// Difference from the reference's value (multiplied by the factor in the gate, if any), in the
     /// measure's unit.
     Difference,
+}
+
+/// A gate's outcome for one variant, with everything that its sentence says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateJudgement {
+    /// The gate as the user wrote it.
+    pub gate: String,
+    /// Name of the variant; empty for a load.
+    pub name: String,
+    /// Name of the measured quantity; `verdict` for a gate on verdicts.
+    pub measure: String,
+    /// Outcome of the gate.
+    pub ruling: GateOutcome,
+    /// What the outcome is based on.
+    pub basis: GateBasis,
+    /// Numbers that were compared, if there are any.
+    pub numbers: Option<GateNumbers>,
+}
+
+/// Numbers that a gate compares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GateNumbers {
+    /// Scale of the numbers.
+    pub scale: GateScale,
+    /// Estimate.
+    pub value: f64,
+    /// The estimate's 95% interval.
+    pub interval: Option<Interval>,
+    /// Limit with which the estimate was compared.
+    pub limit: f64,
+}
+
+/// Unit of a run's samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrialUnit {
+    /// Blocks of an experiment.
+    Block,
+    /// Single loads.
+    Load,
+}
+
+/// What the outcome of a gate is based on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GateBasis {
+    /// A verdict, given by its sentence.
+    Verdict(String),
+    /// The stored run has no matching variant.
+    NoReference,
+    /// The run itself withheld its verdict on the quantity.
+    Withheld(WithheldBecause),
+    /// A share without a denominator, because no request completed.
+    NoRequests,
+    /// The quantity was not measured in these trials, or in none if there are no numbers.
+    NotMeasured {
+        /// Unit of the trials.
+        unit: TrialUnit,
+        /// Numbers of the trials.
+        trials: Vec<u32>,
+    },
+    /// A percentile is beyond every limit, because requests failed.
+    BeyondEveryLimit {
+        /// Name of the variant.
+        variant: String,
+        /// Unit of the trials.
+        unit: TrialUnit,
+        /// Number of trials in which the percentile is beyond every limit.
+        count: usize,
+        /// Number of all trials.
+        all: usize,
+    },
+    /// A count of requests, summed over all trials.
+    Counted {
+        /// The counted requests.
+        count: u64,
+        /// All requests.
+        whole: u64,
+        /// True if the limit is a share of all requests.
+        is_share: bool,
+        /// The limit.
+        limit: f64,
+    },
+    /// A value, compared with a limit in its own unit.
+    Value {
+        /// Quantity that was measured.
+        quantity: Quantity,
+        /// Number of trials.
+        trials: usize,
+        /// Unit of the trials.
+        unit: TrialUnit,
+    },
+    /// A value, compared with that of a reference.
+    Relative {
+        /// Quantity that was measured.
+        quantity: Quantity,
+        /// Name of the reference.
+        against: String,
+        /// Factor by which the reference's value was multiplied.
+        factor: f64,
+        /// Number of trials.
+        trials: usize,
+        /// Unit of the trials.
+        unit: TrialUnit,
+    },
 }

@@ -1,5 +1,5 @@
-//! Statistics of experiments: estimates with intervals, bounded error rates, and verdicts, each with
-//! a sentence.
+//! Statistics of experiments: estimates with intervals, bounded error rates, and verdicts. Their
+//! sentences are composed by `prony-wording`, into fields that are empty here.
 //!
 //! Input: a [`Design`] (factors, variants, baseline, stopping rule) and [`Trials`] (one number per
 //! metric, block and variant). Output: an [`Evaluation`] (comparisons with verdicts, effects,
@@ -14,8 +14,8 @@
 //! output. docs/method.md documents every number.
 
 pub mod capacity;
-mod change;
 mod comparison;
+mod core_parties;
 mod design;
 mod document;
 mod effects;
@@ -38,22 +38,20 @@ mod rounds;
 mod run_comparison;
 pub mod runs;
 mod scaling;
-mod sentences;
 mod summary;
 mod trial_mode;
 mod trials;
-mod withholding;
 
-pub use change::Change;
-pub use comparison::{Comparison, Description, Effect, Verdict};
+pub use comparison::{Comparison, Description, Effect, Unmeasured, Verdict, WithheldBecause};
+pub use core_parties::{CoreParties, Neighbor};
 pub use design::{BLOCKS_MAX, Design, DesignError, Factor, INTERVAL_BLOCKS_MIN, Levels, Pair};
 pub use document::{ExperimentInfo, VERDICT_SCHEMA, VerdictDocument};
-pub use effects::{EffectKind, FactorEffect};
+pub use effects::{Dependence, EffectKind, FactorDependence, FactorEffect, LevelEffect};
 pub use estimate::{Estimate, Interval, critical};
 pub use evaluate::{Evaluation, evaluate, evaluate_with};
 pub use explanation::{
     Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding, RateParts,
-    changed_cost, service_movement_text, undecided_cost_text,
+    changed_cost,
 };
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};

@@ -10,7 +10,6 @@ use crate::design::{Design, Levels, Pair};
 use crate::estimate::{Estimate, Interval};
 use crate::metric::{Metric, MetricRole, Scale};
 use crate::pairing;
-use crate::sentences::verdicts as sentence;
 use crate::trials::Block;
 
 /// Amount added to both counts of a ratio before they are divided, because a count may be zero: one
@@ -42,8 +41,6 @@ pub struct Movement {
     /// if the interval contains "no change". A difference between `a` and `b` is first converted to
     /// the ratio (a + 0.001) / (b + 0.001).
     pub least: f64,
-    /// The movement as a clause without a final period.
-    pub text: String,
 }
 
 impl Movement {
@@ -110,7 +107,6 @@ fn seen(
         moved: false,
         same: range.within(&margin),
         least: least(range),
-        text: sentence::movement(metric, &effect, &design.name_of(pair.against)),
         effect,
     };
     Some((estimate.p_value(), movement))

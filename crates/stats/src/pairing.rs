@@ -1,5 +1,6 @@
 //! Within-block differences between two variants, on the log scale or on the plain scale.
 
+use crate::comparison::Unmeasured;
 use crate::design::Pair;
 use crate::estimate::{Interval, mean};
 use crate::metric::{Metric, Scale};
@@ -13,15 +14,6 @@ pub(crate) enum PairedValues {
     /// The pair can't be compared in at least one block. Omitting that block would favor a variant
     /// that sometimes fails, so the pair is not compared in any block.
     Incomplete(Unmeasured),
-}
-
-/// Blocks in which a value is missing, or is zero although the comparison is a ratio.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Unmeasured {
-    /// Numbers of the blocks in which the variant has no value.
-    pub(crate) variant: Vec<u32>,
-    /// Numbers of the blocks in which its baseline has no value.
-    pub(crate) against: Vec<u32>,
 }
 
 impl PairedValues {
@@ -112,21 +104,6 @@ pub(crate) fn shown_mean(blocks: &[Block<'_>], variant: usize, metric: Metric) -
         }
         false => mean(&values),
     })
-}
-
-/// Returns the means of both variants over the blocks, in the metric's unit; geometric on the ratio
-/// scale. Returns `None` if there are no blocks, or if a block lacks a value.
-pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option<(f64, f64)> {
-    let level = |variant: usize| {
-        let values = blocks.iter().map(|block| averaged(block, variant, metric));
-        let mean = mean(&values.collect::<Option<Vec<_>>>()?);
-        Some(match metric.scale() {
-            Scale::Ratio => mean.exp(),
-            Scale::Difference => mean,
-        })
-    };
-    let levels = level(pair.variant).zip(level(pair.against));
-    levels.filter(|_| !blocks.is_empty())
 }
 
 /// Returns the range of changes that count as no difference, on the averaging scale.

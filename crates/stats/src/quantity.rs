@@ -20,7 +20,7 @@ const SHORT_NAMES: [(&str, Metric); 7] = [
 
 /// A number that each trial yields, such as a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     /// Name as the user wrote it.
     pub(crate) name: String,
     pub(crate) what: QuantitySource,
@@ -36,7 +36,10 @@ pub(crate) enum QuantitySource {
 
 impl Quantity {
     /// Finds a quantity of an experiment by name.
-    pub(crate) fn parse(name: &str) -> Result<Quantity, String> {
+    ///
+    /// # Errors
+    /// Returns the accepted names if there is no such quantity.
+    pub fn parse(name: &str) -> Result<Quantity, String> {
         let what = match metric(name) {
             Some(metric) => QuantitySource::Metric(metric),
             None => {
@@ -172,7 +175,7 @@ impl Quantity {
     }
 
     /// Formats a value with its unit.
-    pub(crate) fn shown(&self, value: f64) -> String {
+    pub fn shown(&self, value: f64) -> String {
         let unit = match self.what {
             QuantitySource::Metric(metric) => metric.unit(),
             QuantitySource::Measure(measure) => match measure.kind() {

@@ -69,7 +69,7 @@ pub struct RoundComparison {
     /// divided by the one from the spread of rounds within blocks. It is near 1 if blocks differ by
     /// no more than their rounds do.
     pub error_ratio: Option<f64>,
-    /// The diagnostic in a few sentences.
+    /// The diagnostic in a few sentences, composed from the other fields; empty until then.
     pub text: String,
 }
 

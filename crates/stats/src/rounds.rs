@@ -14,7 +14,6 @@ use crate::estimate::{Estimate, Interval, critical, mean};
 use crate::evaluate::Evaluation;
 use crate::metric::{Metric, Scale};
 use crate::round_comparison::{RoundComparison, RoundMetric};
-use crate::sentences::rounds as sentence;
 
 /// Probability that an interval misses the true value.
 const MISS: f64 = 0.05;
@@ -85,7 +84,7 @@ fn of_pair(
         RoundMetric::RatePerS => judged_effect(evaluation, &levels, &other_levels),
         RoundMetric::MeanResponseUs => None,
     };
-    let mut comparison = RoundComparison {
+    Some(RoundComparison {
         levels,
         against: other_levels,
         name: design.name_of(pair.variant),
@@ -100,9 +99,7 @@ fn of_pair(
         rounds_high: interval.map(|interval| interval.high),
         error_ratio: spread.error_ratio(),
         text: String::new(),
-    };
-    comparison.text = sentence::diagnostic(&comparison);
-    Some(comparison)
+    })
 }
 
 /// Returns the effect on the request rate, as found by the comparison of the blocks.

@@ -3,7 +3,7 @@
 use prony_record::Finding;
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::{Effect, Verdict};
+use crate::comparison::{Effect, Verdict, WithheldBecause};
 use crate::design::Levels;
 use crate::gate_result::{GateOutcome, GateResult};
 use crate::metric::Metric;
@@ -171,8 +171,38 @@ pub struct RunComparison {
     /// ruled out. `None` for a metric outside the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression: Option<GateOutcome>,
-    /// The comparison as one sentence.
+    /// Reason why the verdict is withheld. `None` for all other verdicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<RunWithheld>,
+    /// The comparison as one sentence, composed from the other fields; empty until then.
     pub text: String,
+}
+
+/// Reason why there is no verdict on the difference between two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunWithheld {
+    /// A run itself withheld its verdict.
+    Own {
+        /// Label of the run.
+        run: String,
+        /// The run's own reason.
+        because: WithheldBecause,
+    },
+    /// Trials of a run have no usable value.
+    Unmeasured {
+        /// Label of the run.
+        run: String,
+        /// Numbers of the trials.
+        trials: Vec<u32>,
+    },
+    /// An interval needs more trials.
+    TooFew {
+        /// Number of trials in the old run.
+        old: u32,
+        /// Number of trials in the new run.
+        new: u32,
+    },
 }
 
 /// Change, from the old run to the new one, in the ratio of a variant to its baseline within a run.
@@ -197,7 +227,7 @@ pub struct RelativeChange {
     /// Change from the old value to the new one (a ratio, or a difference), with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// The comparison as one sentence.
+    /// The comparison as one sentence, composed from the other fields; empty until then.
     pub text: String,
 }
 

@@ -21,11 +21,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("fleet", &["experiment"]),
     ("frontends", &["lua"]),
-    ("report", &["stats", "record"]),
+    ("report", &["wording", "stats", "record"]),
     ("origin", &[]),
-    ("experiment", &["load", "stats"]),
+    ("experiment", &["load", "wording"]),
     ("lua", &["load"]),
     ("load", &["protocol", "record", "tcp", "xdp"]),
+    ("wording", &["stats"]),
     ("stats", &["record"]),
     ("protocol", &[]),
     ("record", &[]),
@@ -51,7 +52,7 @@ const IMPURE: &[&str] = &[
 const COMMAND_LINE: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
 
 /// Crates that are pure functions of their input.
-pub(super) const PURE: &[&str] = &["protocol", "stats", "report", "tcp"];
+pub(super) const PURE: &[&str] = &["protocol", "stats", "wording", "report", "tcp"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DependencyKind {

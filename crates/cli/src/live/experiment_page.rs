@@ -1,7 +1,8 @@
 //! The page that the live view of `prony compare` draws.
 
 use prony_report::number;
-use prony_stats::{Change, Verdict};
+use prony_stats::Verdict;
+use prony_wording::Change;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;

@@ -222,7 +222,7 @@ fn a_search_ends_when_the_server_dies_and_keeps_the_rates_that_were_met() {
     assert!(report.met_per_s.is_some_and(|met| met < 1_900.0));
     let last = report.probes.last().unwrap();
     assert!(!last.met && !last.kept_up, "{last:?}");
-    let readings = last.readings();
+    let readings = prony_wording::capacity::readings(last);
     assert!(readings.contains("beyond every limit"), "{readings}");
     assert_eq!(last.goals[0].value, None);
 }

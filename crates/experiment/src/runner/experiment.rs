@@ -593,7 +593,9 @@ impl<'a> Experiment<'a> {
             true => why::of(&self.design, &evaluation, counted, &of_whom, &services),
             false => Vec::new(),
         };
-        let rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
+        let mut rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
+        prony_wording::rounds(&mut rounds);
+        prony_wording::evaluation(&self.design, &mut evaluation);
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         let document = entries::add(document, self.stored.counted_results());

@@ -12,6 +12,7 @@ use prony_record::{
 };
 use prony_stats::{
     BottleneckKind, Comparison, Design, Evaluation, INTERVAL_BLOCKS_MIN, Levels, Metric, Verdict,
+    WithheldBecause,
 };
 
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
@@ -397,21 +398,9 @@ pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Ex
                 let (this, other) = (about(&comparison.levels), about(&comparison.against));
                 distorts(withholds, comparison, this, other)
             },
-            &reason(&error.finding),
+            &WithheldBecause::Finding(error.finding.id.clone()),
         );
     }
-}
-
-/// Describes what a finding saw, as a phrase that completes `verdict withheld:`.
-fn reason(finding: &Finding) -> String {
-    let id = finding.id.as_str();
-    let Some(info) = finding.info() else {
-        return id.to_owned();
-    };
-    let mut seen = info.seen.trim_end_matches('.').chars();
-    let first = seen.next().map(|first| first.to_ascii_lowercase());
-    let phrase: String = first.into_iter().chain(seen).collect();
-    format!("{phrase} ({id})")
 }
 
 /// Returns true if a finding may have distorted the comparison. `withholds` are the verdicts that

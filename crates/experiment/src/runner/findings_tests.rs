@@ -2,11 +2,11 @@
 
 use prony_record::finding::{NegotiationDiffers, NoisyMachine, ServiceKilled};
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
-use prony_stats::{Factor, Levels, Trials, Values, evaluate};
+use prony_stats::{CoreParties, Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
 use crate::runner::TrialTelemetry;
-use crate::runner::resource_use::{CoreParties, CoreUse};
+use crate::runner::resource_use::CoreUse;
 
 const NAMES: [&str; 2] = ["tcp", "unix"];
 

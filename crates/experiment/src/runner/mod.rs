@@ -58,7 +58,7 @@ pub use folder::{EXPERIMENT_FILES, ExperimentFolder};
 pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, UnknownTime, block_range, forecast, probe_block_time};
 pub use mode::{ModeError, trial_mode};
-pub use resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
+pub use resource_use::{CoreUse, ResourceUse};
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};

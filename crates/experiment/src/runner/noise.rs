@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use prony_record::Severity;
 use prony_record::finding::{NoiseMeaning, NoisyMachine, NoisyParts};
-use prony_record::{FindingId, Severity};
-use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
+use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict, WithheldBecause};
 
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::trial_result::TrialResult;
@@ -210,11 +210,7 @@ pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
             break;
         };
         if let NoiseEffect::Doubtful(share) = effect {
-            comparison.doubt(&format!(
-                "other processes used {:.0}% of the cores, so the difference may not be the same \
-                 on a quiet machine",
-                share * 100.0
-            ));
+            comparison.crowded_share = Some(*share);
         }
     }
     let of = evaluation.comparisons.iter().zip(effects);
@@ -224,7 +220,7 @@ pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
         .collect();
     evaluation.withhold(
         |comparison| withheld.contains(comparison),
-        FindingId::NoisyMachine.as_str(),
+        &WithheldBecause::Noise,
     );
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use prony_stats::{CoreParties, Neighbor};
 use serde::{Deserialize, Serialize};
 
 use super::links::{self, LoadLinkTraffic};
@@ -31,43 +32,6 @@ pub struct CoreUse {
     pub parties: Option<CoreParties>,
 }
 
-/// Usage of a set of cores by party, in percent of one core. The parts add up to 100 per core.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CoreParties {
-    /// Numbers of the cores; empty for all cores of a machine.
-    pub numbers: Vec<usize>,
-    /// Number of cores.
-    pub cores: usize,
-    /// Services of the experiment.
-    pub services: f64,
-    /// This prony process including its load generator, or the agent on that machine.
-    pub load: f64,
-    /// Interrupts that are not charged to any process.
-    pub interrupts: f64,
-    /// All other processes and kernel threads.
-    pub others: f64,
-    /// Time that the hypervisor gave to other guests.
-    pub stolen: f64,
-    /// Idle time.
-    pub idle: f64,
-    /// Part of `others` that identified processes used. It excludes kernel threads, because they
-    /// also work for the experiment.
-    pub named: f64,
-    /// Busiest processes among `others`.
-    pub neighbors: Vec<Neighbor>,
-}
-
-/// A process that belongs neither to prony nor to the services.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Neighbor {
-    /// Process ID.
-    pub pid: i32,
-    /// Process name, as the kernel reports it.
-    pub name: String,
-    /// CPU time in percent of one core.
-    pub percent: f64,
-}
-
 /// Usage of the resources that can limit the speed of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceUse {
@@ -93,24 +57,6 @@ pub struct ResourceUse {
     /// link with a rate limit.
     #[serde(default)]
     pub link_share: Option<f64>,
-}
-
-impl CoreParties {
-    /// Returns the fraction of the cores that is used, from 0 to 1.
-    pub(crate) fn used_share(&self) -> f64 {
-        1.0 - self.idle / 100.0 / self.cores.max(1) as f64
-    }
-
-    /// Returns the CPU time of other processes and other guests, in percent of one core.
-    pub(crate) fn lost_percent(&self) -> f64 {
-        self.others + self.stolen
-    }
-
-    /// Returns the fraction of the cores that identified processes and other guests used, from 0 to
-    /// 1.
-    pub(crate) fn taken_share(&self) -> f64 {
-        (self.named.min(self.others) + self.stolen) / 100.0 / self.cores.max(1) as f64
-    }
 }
 
 /// A core, with the name of its machine (`None` for this machine), because core numbers are unique
@@ -251,10 +197,13 @@ impl<'a> TrialReading<'a> {
             },
             ..of_times(times.into_iter(), machine.softirq_included)
         };
-        parties.name_neighbors(neighbors(machine, Some(&numbers), self.machine_s(machine)));
+        name_neighbors(
+            &mut parties,
+            neighbors(machine, Some(&numbers), self.machine_s(machine)),
+        );
         parties.numbers = numbers;
         let named = parties.named;
-        let rest = parties.complete();
+        let rest = complete(&mut parties);
         // Unpinned services and an unpinned load may have used these cores, so unexplained CPU time
         // is attributed to them.
         let free_load = match self.load_is_free && host.is_none() {
@@ -322,7 +271,10 @@ impl<'a> TrialReading<'a> {
             load: percent(machine.generator_cpu_s, self.summary.elapsed_s),
             ..of_times(std::iter::once(&all), machine.softirq_included)
         };
-        parties.name_neighbors(neighbors(machine, None, self.machine_s(machine)));
+        name_neighbors(
+            &mut parties,
+            neighbors(machine, None, self.machine_s(machine)),
+        );
         // `of_times` received the sums over all cores as if they were one core, so scale its
         // results.
         parties.cores = machine.cores;
@@ -330,30 +282,29 @@ impl<'a> TrialReading<'a> {
         parties.interrupts *= cores;
         parties.stolen *= cores;
         parties.idle *= cores;
-        parties.complete();
+        complete(&mut parties);
         Some(parties)
     }
 }
 
-impl CoreParties {
-    /// Sets the CPU time of the identified processes, and lists the busiest of them.
-    fn name_neighbors(&mut self, mut neighbors: Vec<Neighbor>) {
-        self.named = neighbors.iter().map(|it| it.percent).sum();
-        neighbors.retain(|it| it.percent >= NEIGHBOR_PERCENT_MIN);
-        neighbors.truncate(NEIGHBORS_MAX);
-        self.neighbors = neighbors;
-    }
+/// Sets the CPU time of the identified processes, and lists the busiest of them.
+fn name_neighbors(parties: &mut CoreParties, mut neighbors: Vec<Neighbor>) {
+    parties.named = neighbors.iter().map(|it| it.percent).sum();
+    neighbors.retain(|it| it.percent >= NEIGHBOR_PERCENT_MIN);
+    neighbors.truncate(NEIGHBORS_MAX);
+    parties.neighbors = neighbors;
+}
 
-    /// Sets `others` to the CPU time that the measured parties did not use, and returns it.
-    /// Services are measured more precisely than cores, so the sum may slightly exceed the time of
-    /// the cores. The excess is then subtracted from the idle time.
-    fn complete(&mut self) -> f64 {
-        let known = self.services + self.load + self.interrupts + self.stolen + self.idle;
-        let rest = 100.0 * self.cores as f64 - known;
-        self.others = rest.max(0.0);
-        self.idle = (self.idle + rest.min(0.0)).max(0.0);
-        self.others
-    }
+/// Sets `others` to the CPU time that the measured parties did not use, and returns it. Services are
+/// measured more precisely than cores, so the sum may slightly exceed the time of the cores. The
+/// excess is then subtracted from the idle time.
+fn complete(parties: &mut CoreParties) -> f64 {
+    let known =
+        parties.services + parties.load + parties.interrupts + parties.stolen + parties.idle;
+    let rest = 100.0 * parties.cores as f64 - known;
+    parties.others = rest.max(0.0);
+    parties.idle = (parties.idle + rest.min(0.0)).max(0.0);
+    parties.others
 }
 
 /// Adds a group after merging it with all groups that share a core with it. A group without cores

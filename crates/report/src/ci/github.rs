@@ -1,12 +1,13 @@
 //! Summary in GitHub-flavored Markdown, and annotations for failures.
 
+use prony_wording::runs as wording;
+
 use super::{Case, CaseStatus, RunVerdicts};
 use crate::document::Document;
 use crate::markdown;
 use crate::stored::StoredContent;
 use crate::table::{Table, markdown as escaped, plain};
 use crate::tables;
-use crate::wording::runs as wording;
 
 /// Returns the summary: a headline, a table of all verdicts and conditions, and the whole report
 /// collapsed below.

@@ -11,12 +11,12 @@ use prony_record::Record;
 use prony_stats::gate::{GateOutcome, GateResult};
 use prony_stats::runs::RunsDocument;
 use prony_stats::{Comparison, Verdict};
+use prony_wording::runs::ruling_word;
+use prony_wording::verdict::word;
 
+use crate::method as experiment_wording;
 use crate::stored::{Stored, StoredContent};
 use crate::tables::runs;
-use crate::wording::experiment as experiment_wording;
-use crate::wording::runs::ruling_word;
-use crate::wording::verdict::word;
 
 pub use github::{annotations, summary};
 pub use junit::junit;

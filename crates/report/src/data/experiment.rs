@@ -8,6 +8,7 @@ use prony_stats::{
     BottleneckKind, Comparison, Effect, EffectKind, Levels, Metric, MovementRole, VariantSummary,
     VerdictDocument,
 };
+use prony_wording::verdict::word;
 
 use super::load::{entry_columns, record_columns, series_columns};
 use super::{DataCell, DataTable, DataTableBuilder};
@@ -15,7 +16,6 @@ use crate::environment::flattened;
 use crate::tables::effect_of;
 use crate::tables::entry_comparison::{EntryComparison, EntryStanding};
 use crate::tables::load::with_lengths;
-use crate::wording::verdict::word;
 use crate::{Experiment, Trial};
 
 /// All tables of an experiment.

@@ -2,9 +2,9 @@
 
 use prony_stats::gate::{GateResult, GateScale};
 use prony_stats::runs::RunsDocument;
+use prony_wording::verdict::word;
 
 use super::DataTable;
-use crate::wording::verdict::word;
 
 /// All tables of two compared runs.
 pub fn runs(document: &RunsDocument) -> Vec<DataTable> {

@@ -1,13 +1,13 @@
 //! Forest plots of changes relative to the reference.
 
 use prony_stats::{Effect, Metric, VerdictDocument};
+use prony_wording::verdict::capitalized;
 
 use super::titled;
+use crate::captions;
 use crate::chart::{self, ForestRow, palette};
 use crate::document::Figure;
 use crate::tables::{Standing, effect_of};
-use crate::wording::captions;
-use crate::wording::verdict::capitalized;
 
 /// Each variant's ratio to its reference for one metric, with its interval; `None` for shares,
 /// which are compared by difference.

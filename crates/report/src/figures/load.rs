@@ -1,16 +1,16 @@
 //! The charts of one load.
 
 use prony_record::{Record, Slice};
+use prony_wording::load::{headline, time_at};
 
 use super::times::{of_one_load, rates};
 use super::titled;
+use crate::captions;
 use crate::chart::{self, Chart, RateDots, TimedLine, palette};
 use crate::document::Figure;
 use crate::number;
 use crate::tables::load::with_lengths;
 use crate::tables::times;
-use crate::wording::captions;
-use crate::wording::load::{headline, time_at};
 
 /// Maximum number of bars in the distribution.
 const BARS_MAX: u32 = 36;

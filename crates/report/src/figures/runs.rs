@@ -2,13 +2,13 @@
 
 use prony_stats::Metric;
 use prony_stats::runs::RunsDocument;
+use prony_wording::verdict::{capitalized, word};
 
 use super::titled;
+use crate::captions;
 use crate::chart::{self, ForestRow, palette};
 use crate::document::Figure;
 use crate::tables::{change_texts, runs};
-use crate::wording::captions;
-use crate::wording::verdict::{capitalized, word};
 
 /// One metric of the new run against the old one, by variant; `None` if nothing is compared by
 /// ratio.

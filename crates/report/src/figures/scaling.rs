@@ -1,12 +1,12 @@
 //! Charts of metrics against numeric factors.
 
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
+use prony_wording::scaling;
+use prony_wording::verdict::capitalized;
 
 use super::titled;
 use crate::chart::{self, ScalingLine, ScalingPanel, palette};
 use crate::document::Figure;
-use crate::wording::scaling;
-use crate::wording::verdict::capitalized;
 
 /// Chart of one metric against one factor.
 pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Figure {

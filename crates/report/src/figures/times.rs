@@ -1,12 +1,12 @@
 //! Charts of rates and response times over time.
 
 use prony_record::{Record, Slice};
+use prony_wording::load::headline;
 
 use super::titled;
 use crate::Experiment;
 use crate::chart::{self, Chart, RatePanel, Strip, StripGroup, palette};
 use crate::document::Figure;
-use crate::wording::load::headline;
 
 /// Successes per second over time, with a panel for each variant; `None` if no trial has a series.
 pub(crate) fn over_time(experiment: &Experiment) -> Option<Figure> {

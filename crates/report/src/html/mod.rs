@@ -7,9 +7,10 @@
 mod table;
 
 use prony_record::{Finding, FindingId, Severity};
+use prony_wording::VerdictLine;
 
 use crate::chart::palette;
-use crate::document::{Block, Callout, Document, Figure, Medium, Section, VerdictLine};
+use crate::document::{Block, Callout, Document, Figure, Medium, Section};
 use crate::figures::file_name;
 use crate::table::{plain_lines, xml};
 

@@ -3,10 +3,10 @@
 use prony_stats::capacity::CapacityDocument;
 
 use super::findings_section;
+use crate::captions;
 use crate::document::Audience::Everyone;
 use crate::document::{Block, Blocks, Document, Section};
 use crate::tables;
-use crate::wording::captions;
 
 impl Document {
     /// The report on a server's capacity.

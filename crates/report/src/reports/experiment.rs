@@ -2,20 +2,20 @@
 
 use prony_record::Severity;
 use prony_stats::{Metric, TrialMode, VerdictDocument};
+use prony_wording::VerdictLine;
+use prony_wording::verdict::capitalized;
+use prony_wording::{entries as entry_wording, load as load_wording, scaling, verdict, why};
 
 use super::findings_section;
 use super::load::ENTRIES_SHOWN_MAX;
 use super::runs::conditions;
+use crate::captions;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
-use crate::document::{Block, Blocks, Callout, Document, Figure, Section, VerdictLine};
+use crate::document::{Block, Blocks, Callout, Document, Figure, Section};
 use crate::environment::{environment_rank, flattened};
+use crate::method as wording;
 use crate::tables::entry_comparison::EntryComparison;
 use crate::tables::{self, metrics_tables, outcomes_table, result_list, variants_table};
-use crate::wording::verdict::capitalized;
-use crate::wording::{
-    captions, entries as entry_wording, experiment as wording, load as load_wording, scaling,
-    verdict, why,
-};
 use crate::{Experiment, figures, number};
 
 /// Maximum number of sentences in the header. If there are more, they follow the results.

@@ -1,14 +1,15 @@
 //! The report of one load.
 
 use prony_record::{EntryResults, Record};
+use prony_wording::Tone;
+use prony_wording::{entries as entry_wording, load as wording};
 
 use super::findings_section;
+use crate::captions;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
 use crate::document::{Block, Blocks, Callout, Document, Section};
 use crate::figures;
 use crate::tables::{self, times};
-use crate::tone::Tone;
-use crate::wording::{captions, entries as entry_wording, load as wording};
 
 /// Maximum number of agents that a terminal lists.
 const TERMINAL_AGENTS_MAX: usize = 16;

@@ -2,15 +2,17 @@
 
 use prony_stats::gate::GateResult;
 use prony_stats::runs::{RunComparison, RunsDocument};
+use prony_wording::Tone;
+use prony_wording::VerdictLine;
+use prony_wording::runs as wording;
+use prony_wording::verdict::{capitalized, verdict_mark, word};
 
 use super::findings_section;
+use crate::captions;
 use crate::document::Audience::{Everyone, Pages};
-use crate::document::{Block, Blocks, Document, Section, VerdictLine};
+use crate::document::{Block, Blocks, Document, Section};
 use crate::figures;
 use crate::tables::runs as tables;
-use crate::tone::Tone;
-use crate::wording::verdict::{capitalized, verdict_mark, word};
-use crate::wording::{captions, runs as wording};
 
 impl Document {
     /// Builds the report that compares two runs.

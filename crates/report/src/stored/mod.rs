@@ -11,7 +11,7 @@ use prony_record::{Record, Severity};
 use prony_stats::runs::{
     Run, RunFinding, RunInfo, RunPairInfo, RunVariant, TrialValues, WithheldMetric,
 };
-use prony_stats::{Comparison, Metric, Verdict};
+use prony_stats::{Comparison, Metric, Verdict, WithheldBecause};
 
 use crate::Experiment;
 
@@ -178,17 +178,16 @@ fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<WithheldMe
             .iter()
             .filter(|other| other.metric == metric && other.against == comparison.against);
         let with_baseline = with_same_baseline.all(is_withheld);
-        let (_, reason) = comparison
-            .text
-            .split_once("verdict withheld: ")
-            .unwrap_or(("", "its verdict was withheld"));
+        let Some(because) = &comparison.withheld else {
+            continue;
+        };
         for (place, variant) in variants.iter().enumerate() {
             let is_it = variant.levels == comparison.levels;
             if is_it || (with_baseline && variant.levels == comparison.against) {
                 doubts.push(WithheldMetric {
                     variant: place,
                     metric,
-                    reason: reason.to_owned(),
+                    because: because.clone(),
                 });
             }
         }
@@ -206,7 +205,7 @@ fn of_loads(records: &[Record]) -> Run {
             .map(|metric| WithheldMetric {
                 variant: 0,
                 metric,
-                reason: format!("{}: {}", error.id, error.text),
+                because: WithheldBecause::Stated(format!("{}: {}", error.id, error.text)),
             })
             .to_vec()
     });

@@ -1,10 +1,10 @@
 //! Tables of the entries of a list.
 
 use prony_record::{EntryResult, EntryResults};
+use prony_wording::load::time_at;
 
 use crate::number;
 use crate::table::Table;
-use crate::wording::load::time_at;
 
 /// Maximum number of rows for the entries with the largest share of failures.
 const FAILING_MAX: usize = 3;

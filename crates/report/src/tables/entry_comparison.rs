@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_record::{EntryGrouping, EntryResult, EntryResults};
-use prony_stats::{Change, Effect, Metric, VerdictDocument};
+use prony_stats::{Effect, Metric, VerdictDocument};
+use prony_wording::Change;
 
 use super::entries::{failed, p50, p99, worst_first};
 use super::standing::reference_of;

@@ -1,10 +1,10 @@
 //! Tables of one load.
 
 use prony_record::{Outcome, Record, Slice};
+use prony_wording::load::meaning;
 
 use crate::number;
 use crate::table::Table;
-use crate::wording::load::meaning;
 
 /// Requests by outcome, with an explanation of each outcome. Requests that were in flight at the
 /// end have no outcome and are omitted.

@@ -1,12 +1,13 @@
 //! Tables of two compared runs.
 
+use prony_stats::Metric;
 use prony_stats::runs::{RunComparison, RunInfo, RunsDocument};
-use prony_stats::{Change, Metric};
+use prony_wording::Change;
+use prony_wording::verdict::word;
 
 use super::change_texts;
 use crate::number;
 use crate::table::{Table, TableBuilder, TableKind};
-use crate::wording::verdict::word;
 
 /// The origin of each run.
 pub(crate) fn sides(document: &RunsDocument) -> Table {

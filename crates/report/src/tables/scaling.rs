@@ -1,11 +1,11 @@
 //! Tables of metrics against numeric factors.
 
 use prony_stats::{Metric, Scaling, VerdictDocument};
+use prony_wording::scaling::name;
 
 use super::value;
 use crate::number;
 use crate::table::Table;
-use crate::wording::scaling::name;
 
 /// The scaling lines of the document, grouped by factor and metric.
 pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scaling>)> {
@@ -23,7 +23,7 @@ pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scali
 }
 
 /// A row for each scaling line: its points, then the columns that
-/// [`SCALING_COLUMNS`](crate::wording::captions::SCALING_COLUMNS) explains.
+/// [`SCALING_COLUMNS`](crate::captions::SCALING_COLUMNS) explains.
 pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     let mut numbers: Vec<u32> = lines
         .iter()
@@ -104,7 +104,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let ends = crate::wording::scaling::ends(&short);
+        let ends = prony_wording::scaling::ends(&short);
         assert!(ends.starts_with("body = 10K: from 100"), "{ends}");
     }
 }

@@ -1,8 +1,8 @@
 //! The mean of a metric for each variant, and its change against the baseline.
 
-use prony_stats::{Change, Comparison, Effect, Metric, VerdictDocument};
-
-use crate::wording::verdict::word;
+use prony_stats::{Comparison, Effect, Metric, VerdictDocument};
+use prony_wording::Change;
+use prony_wording::verdict::word;
 
 /// Formats a value of a metric with its unit.
 pub(crate) fn value(metric: Metric, value: f64) -> String {

@@ -1,11 +1,11 @@
 //! The times of one load: a table of percentiles, and the distribution of response times.
 
 use prony_record::{Distribution, Record, Summary};
+use prony_wording::load::time_at;
 
 use crate::chart::Bin;
 use crate::number;
 use crate::table::Table;
-use crate::wording::load::time_at;
 
 /// The percentiles that a report shows by default.
 pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use prony_stats::{Explanation, Metric, MovedMetric, Verdict, VerdictDocument, changed_cost};
+use prony_stats::{Explanation, Metric, Verdict, VerdictDocument, changed_cost};
+use prony_wording::moved_noun;
+use prony_wording::why::relation;
 
 use super::standing::{change_texts, figure, is_measured, level, value};
 use crate::table::Table;
-use crate::wording::why::relation;
 
 /// The explanations of established differences, and of pairs whose CPU time or instructions per
 /// request changed.
@@ -27,7 +28,7 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
 /// if nothing changed.
 pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     let table = Table::of(why.moved.iter().take(rows_max))
-        .left("what changed", MovedMetric::noun)
+        .left("what changed", moved_noun)
         .right("variant", |it| value(it.metric, it.value))
         .right("baseline", |it| value(it.metric, it.against_value))
         .right("change", |it| {

@@ -103,8 +103,10 @@ mod tests {
             .collect();
         let mut record = record();
         record.tls_time_us = prony_record::Summary::default();
-        let conditions: Vec<JudgedCondition> =
-            conditions.iter().map(|it| it.result(&record)).collect();
+        let conditions: Vec<JudgedCondition> = conditions
+            .iter()
+            .map(|it| prony_wording::conditions::result(it, &record))
+            .collect();
         let document = Document::of_load(&record, &PERCENTILES);
         let text = render(&document, options) + &super::conditions(&conditions, options);
         for line in text.lines() {

@@ -7,14 +7,15 @@ mod paint;
 pub use doctor::doctor;
 pub use load::conditions;
 
-use prony_record::{Finding, Severity};
-use prony_stats::gate::GateResult;
-
-use crate::document::{Block, Callout, Document, Medium, TerminalHeading, VerdictLine};
-use crate::table::plain;
-use crate::tone::Tone;
 use load::histogram;
 use paint::Paint;
+use prony_record::{Finding, Severity};
+use prony_stats::gate::GateResult;
+use prony_wording::Tone;
+use prony_wording::VerdictLine;
+
+use crate::document::{Block, Callout, Document, Medium, TerminalHeading};
+use crate::table::plain;
 
 /// Options for the layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

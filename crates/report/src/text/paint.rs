@@ -1,8 +1,9 @@
 //! Colors and line wrapping for terminals.
 
+use prony_wording::Tone;
+
 use super::TextOptions;
 use crate::table::{Table, plain};
-use crate::tone::Tone;
 
 /// Applies colors to text if the options enable them.
 #[derive(Debug, Clone, Copy)]

@@ -1,12 +1,14 @@
 //! Checks that every output of an experiment prints the same mean, change and interval for a
 //! variant and metric.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prony_report::text::TextOptions;
 use prony_report::{Document, Experiment, csv, folder, html, markdown, table, text};
 use prony_stats::gate::{Evidence, Gate, GateScope, RunEvidence};
-use prony_stats::{Change, Levels, Metric, Verdict};
+use prony_stats::{Levels, Metric, Verdict, WithheldBecause};
+use prony_wording::Change;
+use serde_json::Value;
 
 const EXPERIMENTS: [&str; 7] = [
     "gunicorn-sockets",
@@ -18,9 +20,12 @@ const EXPERIMENTS: [&str; 7] = [
     "noisy",
 ];
 
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
 fn experiment(name: &str) -> Experiment {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    folder::read(&tests.join(name)).unwrap()
+    folder::read(&fixtures().join(name)).unwrap()
 }
 
 /// Every output as text without markup, with single spaces.
@@ -130,7 +135,7 @@ fn conditions_print_the_figures_of_the_report() {
     };
     let said = |typed: &str| {
         let gate = Gate::parse(typed, &known).unwrap();
-        gate.judge(&evidence)[0].text.clone()
+        prony_wording::results(gate.judge(&evidence)).remove(0).text
     };
     let experiment = experiment("demo");
     let terminal = text::render(&Document::of_experiment(&experiment), TextOptions::PLAIN);
@@ -196,4 +201,26 @@ fn a_report_without_blocks_has_no_empty_tables() {
     let text = text::render(&report, TextOptions::PLAIN);
     assert!(text.contains("no complete block"), "{text}");
     assert!(!text.contains("Rate, response times"), "{text}");
+}
+
+#[test]
+fn verdicts_that_an_earlier_version_withheld_keep_their_reason() {
+    let stored = std::fs::read_to_string(fixtures().join("errors/verdict.json")).unwrap();
+    let mut document: Value = serde_json::from_str(&stored).unwrap();
+    for comparison in document["comparisons"].as_array_mut().unwrap() {
+        // Earlier versions stored the reason only in the sentence.
+        comparison.as_object_mut().unwrap().remove("withheld");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("verdict.json"), document.to_string()).unwrap();
+    let verdict = prony_report::folder::read(folder.path()).unwrap().verdict;
+    let mut withheld = verdict.comparisons.iter();
+    let withheld = withheld.find(|it| it.verdict == Verdict::Withheld).unwrap();
+    let Some(WithheldBecause::Stated(reason)) = &withheld.withheld else {
+        panic!("{withheld:?}");
+    };
+    assert!(
+        !reason.is_empty() && withheld.text.ends_with(reason),
+        "{reason}"
+    );
 }

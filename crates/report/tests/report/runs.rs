@@ -66,7 +66,9 @@ const LABELS: [&str; 2] = ["stored", "new"];
 
 fn compared(old: &Stored, new: &Stored) -> RunsDocument {
     let about = stored::about((old, LABELS[0]), (new, LABELS[1]));
-    runs::compare(about, &old.run(), &new.run(), Some(0.05))
+    let mut document = runs::compare(about, &old.run(), &new.run(), Some(0.05));
+    prony_wording::runs::compose(&mut document);
+    document
 }
 
 fn judged(old: &Stored, new: &Stored, gates: &[&str]) -> Vec<GateResult> {
@@ -95,7 +97,9 @@ fn judged(old: &Stored, new: &Stored, gates: &[&str]) -> Vec<GateResult> {
         miss: 0.05,
     };
     let gates = gates.iter().map(|text| Gate::parse(text, &known).unwrap());
-    gates.flat_map(|gate| gate.judge(&evidence)).collect()
+    gates
+        .flat_map(|gate| prony_wording::results(gate.judge(&evidence)))
+        .collect()
 }
 
 const GATES: [&str; 4] = [

@@ -7,10 +7,8 @@ use super::condition::CapacityCondition;
 use super::estimate::CapacityEstimate;
 use super::goal::Goal;
 use super::outcome::BoundReason;
-use super::search_report::{SearchEnd, SearchReport};
-use super::sentences;
+use super::search_report::SearchReport;
 use crate::gate_result::GateOutcome;
-use prony_record::goals_phrase;
 
 /// Value of `schema` in new documents.
 pub const CAPACITY_SCHEMA: &str = "prony.capacity/1";
@@ -49,7 +47,7 @@ pub struct CapacityDocument {
     /// Upper bound on the capacity: a rate that does not meet the goals, if no lower rate meets
     /// them or could be judged.
     pub below_per_s: Option<f64>,
-    /// The result as a sentence.
+    /// The result as a sentence, composed from the searches; empty until then.
     pub text: String,
     /// Results of the `--fail-if` conditions.
     pub conditions: Vec<ConditionResult>,
@@ -83,10 +81,7 @@ impl CapacityDocument {
             findings: findings(&searches),
             ..CapacityDocument::default()
         };
-        let last = searches.last().and_then(|search| search.probes.last());
-        let readings = last.map(|probe| probe.readings()).unwrap_or_default();
         if let Some(estimate) = CapacityEstimate::of(&outcomes) {
-            document.text = sentences::estimated(&estimate, goals, &readings);
             document.set_figures(&estimate);
             if document.complete {
                 let results = conditions.iter().map(|condition| ConditionResult {
@@ -94,36 +89,7 @@ impl CapacityDocument {
                     ruling: condition.judge(&estimate),
                 });
                 document.conditions = results.collect();
-            } else {
-                let (done, all) = (outcomes.len(), goals_phrase(&document.goals));
-                let rate = prony_record::number::rate;
-                if let Some(per_s) = document.capacity_per_s {
-                    let searches = prony_record::number::plural(done as u64, "search", "searches");
-                    document.text =
-                        format!("Capacity at {all}: {} so far, by {searches}", rate(per_s));
-                }
             }
-        } else {
-            let met = searches.iter().filter_map(|search| search.met_per_s);
-            let unmet = searches.iter().filter_map(|search| search.unmet_per_s);
-            let bracket = (met.reduce(f64::max), unmet.reduce(f64::min));
-            let known = sentences::between(bracket);
-            let is_silent = searches
-                .iter()
-                .any(|search| search.end == SearchEnd::NoSuccess);
-            let all = goals_phrase(&document.goals);
-            document.text = match bracket {
-                (None, _) if is_silent => {
-                    format!("Capacity at {all}: unknown, because no request succeeded")
-                }
-                (Some(met), _) if is_silent => format!(
-                    "Capacity at {all}: unknown, because the server stopped responding; {} met the \
-                     goals before",
-                    prony_record::number::rate(met)
-                ),
-                (None, None) => format!("Capacity at {all}: {known}"),
-                _ => format!("Capacity at {all}: {known} so far"),
-            };
         }
         document.searches = searches;
         document

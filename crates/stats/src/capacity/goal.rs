@@ -81,6 +81,11 @@ impl Goal {
         (TAIL_REQUESTS_MIN / share).max(REQUESTS_MIN).round()
     }
 
+    /// Returns the condition that fails if the goal is not met.
+    pub fn condition(&self) -> &LoadCondition {
+        &self.condition
+    }
+
     /// Returns the limit: microseconds, or a share from 0 to 1.
     pub fn limit(&self) -> f64 {
         self.condition.limit().0
@@ -111,7 +116,7 @@ impl Goal {
 
     /// Reads the goal's metric from the record of a probe. Returns `None` if it was not measured.
     pub fn read(&self, record: &Record) -> Option<GoalReading> {
-        let judged = self.condition.judge(record)?;
+        let judged = self.condition.read(record)?;
         let (limit, is_share) = self.condition.limit();
         let shares = match self.measure.quantile() {
             Some(quantile) => {
@@ -150,7 +155,6 @@ impl Goal {
                 Some(tail) if is_share => tail.over as f64 / tail.all as f64,
                 _ => value,
             },
-            text: judged.text,
         })
     }
 

@@ -18,7 +18,6 @@ mod probe;
 mod reading;
 mod search;
 mod search_report;
-mod sentences;
 mod settings;
 #[cfg(test)]
 mod simulated_servers;
@@ -35,5 +34,4 @@ pub use probe::{EarlyEnd, Probe, ProbeProgress, ProbePurpose, ProbeResult};
 pub use reading::{GoalReading, TailCount};
 pub use search::Search;
 pub use search_report::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
-pub use sentences::{between, estimated};
 pub use settings::{RATE_MIN, SearchSettings};

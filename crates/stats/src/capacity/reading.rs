@@ -17,8 +17,6 @@ pub struct GoalReading {
     /// Value of the metric in its own unit: microseconds, or a share from 0 to 1. Infinite if so
     /// many requests failed that the percentile is beyond every limit.
     pub value: f64,
-    /// The measured value as a clause: `p99 is 61.3 ms`.
-    pub text: String,
 }
 
 /// Number of requests beyond a goal's limit, and number of all requests.

@@ -1,6 +1,6 @@
 //! Stored result of one capacity search.
 
-use prony_record::{Finding, Record, Severity, Summary, readings_phrase};
+use prony_record::{Finding, Record, Severity, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
@@ -106,7 +106,7 @@ pub struct GoalValue {
     pub over: Option<u64>,
     /// Number of all requests that the goal refers to.
     pub all: Option<u64>,
-    /// The value as a clause: `p99 is 61.3 ms`.
+    /// The value as a clause, such as `p99 is 61.3 ms`; empty until it has been composed.
     pub text: String,
 }
 
@@ -143,7 +143,7 @@ impl GoalValue {
             excess: reading.excess,
             over: reading.tail.map(|tail| tail.over),
             all: reading.tail.map(|tail| tail.all),
-            text: reading.text.clone(),
+            text: String::new(),
         }
     }
 }
@@ -191,15 +191,6 @@ impl ProbeReport {
             waited_s,
             took_s: result.took_s,
         }
-    }
-
-    /// Returns the readings of all goals as one clause. If the probe failed because the server did
-    /// not keep up, the clause states that.
-    pub fn readings(&self) -> String {
-        readings_phrase(
-            self.goals.iter().map(|goal| goal.text.as_str()),
-            self.kept_up,
-        )
     }
 }
 

@@ -186,7 +186,6 @@ impl SimulatedServer {
                 allowed_share: 1.0 - self.quantile,
             }),
             value: 0.0,
-            text: String::new(),
         }]
     }
 }

@@ -210,7 +210,6 @@ fn progress(probe: &Probe, share: f64, (over, all): (u64, u64), ended: u64) -> P
                 allowed_share: 0.01,
             }),
             value: 0.0,
-            text: String::new(),
         }],
     }
 }
@@ -289,7 +288,6 @@ fn result(rate: f64, capacities: &[f64]) -> ProbeResult {
                 allowed_share: 0.01,
             }),
             value: excess,
-            text: String::new(),
         }
     };
     ProbeResult {

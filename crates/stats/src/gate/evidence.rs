@@ -2,7 +2,7 @@
 
 use prony_record::Record;
 
-use crate::comparison::{Comparison, Verdict};
+use crate::comparison::{Comparison, Verdict, WithheldBecause};
 use crate::metric::{Metric, Scale};
 use crate::quantity::{Quantity, QuantitySource};
 use crate::runs::{Run, RunsDocument};
@@ -95,9 +95,8 @@ impl RunEvidence<'_> {
         (value > 0.0).then_some(value)
     }
 
-    /// Returns the reason why the run withholds verdicts on a quantity, as a phrase that completes
-    /// a sentence.
-    pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&str> {
+    /// Returns the reason why the run withholds verdicts on a quantity.
+    pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&WithheldBecause> {
         let mut doubts = self
             .run
             .doubts
@@ -109,7 +108,7 @@ impl RunEvidence<'_> {
             QuantitySource::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
             QuantitySource::Measure(_) => None,
         };
-        found.map(|doubt| doubt.reason.as_str())
+        found.map(|doubt| &doubt.because)
     }
 }
 

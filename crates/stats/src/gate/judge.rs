@@ -4,33 +4,21 @@ use prony_record::measure::{Measure, Relation};
 
 use super::evidence::{Evidence, RunEvidence};
 use super::{Gate, GateLimit, GateReference, GateRule};
-use crate::comparison::Verdict;
+use crate::comparison::{Verdict, WithheldBecause};
 use crate::estimate::{Estimate, Interval, mean};
-use crate::gate_result::{GateOutcome, GateResult, GateScale};
+use crate::gate_result::{
+    GateBasis, GateJudgement, GateNumbers, GateOutcome, GateScale, TrialUnit,
+};
 use crate::metric::{Metric, Scale};
 use crate::quantity::{Quantity, QuantitySource};
 use crate::runs::MeanDifference;
-use crate::sentences::gates::{self as sentence, GateBasis, GateNumbers};
 
 /// Judges a gate for one variant. Returns `None` if the gate doesn't apply to that variant.
-pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Option<GateResult> {
-    let name = evidence.new.run.variants.get(variant)?.name.clone();
-    let result = |measure: &str, ruling, text| GateResult {
-        gate: gate.typed.clone(),
-        name: name.clone(),
-        measure: measure.to_owned(),
-        ruling,
-        text,
-        scale: None,
-        value: None,
-        low: None,
-        high: None,
-        limit: None,
-    };
-    match &gate.rule {
+pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Option<GateJudgement> {
+    let name = &evidence.new.run.variants.get(variant)?.name;
+    let (measure, found) = match &gate.rule {
         GateRule::Verdict { metric, wanted, is } => {
-            let (ruling, text) = verdict(evidence, variant, *metric, wanted, *is)?;
-            Some(result("verdict", ruling, text))
+            ("verdict", verdict(evidence, variant, *metric, wanted, *is)?)
         }
         GateRule::Figure {
             quantity,
@@ -40,22 +28,21 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
             let case = GateCase {
                 evidence,
                 variant,
-                name: &name,
+                name,
                 quantity,
                 relation: *relation,
             };
-            let found = case.found(*limit);
-            let mut result = result(&quantity.name, found.ruling, found.text);
-            if let Some(numbers) = found.numbers {
-                result.scale = Some(numbers.scale);
-                result.value = Some(numbers.value).filter(|value| value.is_finite());
-                result.low = numbers.interval.map(|interval| interval.low);
-                result.high = numbers.interval.map(|interval| interval.high);
-                result.limit = Some(numbers.limit);
-            }
-            Some(result)
+            (quantity.name.as_str(), case.found(*limit))
         }
-    }
+    };
+    Some(GateJudgement {
+        gate: gate.typed.clone(),
+        name: name.clone(),
+        measure: measure.to_owned(),
+        ruling: found.ruling,
+        basis: found.basis,
+        numbers: found.numbers,
+    })
 }
 
 /// Judges a gate on verdicts. The gate is unclear if the verdict is undecided or withheld, unless
@@ -66,9 +53,9 @@ fn verdict(
     metric: Option<Metric>,
     wanted: &[Verdict],
     is: bool,
-) -> Option<(GateOutcome, String)> {
+) -> Option<Judgement> {
     let all = evidence.verdicts(variant);
-    let mut worst: Option<(GateOutcome, String)> = None;
+    let mut worst: Option<Judgement> = None;
     for stated in all
         .iter()
         .filter(|one| metric.is_none_or(|m| m == one.metric))
@@ -82,8 +69,12 @@ fn verdict(
             (false, false) if is => GateOutcome::Passed,
             (false, false) => GateOutcome::Failed,
         };
-        if worst.as_ref().is_none_or(|(before, _)| ruling < *before) {
-            worst = Some((ruling, stated.text.to_owned()));
+        if worst.as_ref().is_none_or(|before| ruling < before.ruling) {
+            worst = Some(Judgement {
+                ruling,
+                basis: GateBasis::Verdict(stated.text.to_owned()),
+                numbers: None,
+            });
         }
     }
     worst
@@ -91,15 +82,15 @@ fn verdict(
 
 struct Judgement {
     ruling: GateOutcome,
-    text: String,
+    basis: GateBasis,
     numbers: Option<GateNumbers>,
 }
 
 impl Judgement {
-    fn unclear(text: String) -> Judgement {
+    fn unclear(basis: GateBasis) -> Judgement {
         Judgement {
             ruling: GateOutcome::Unclear,
-            text,
+            basis,
             numbers: None,
         }
     }
@@ -121,54 +112,58 @@ impl GateCase<'_> {
             GateLimit::Fixed { value, is_share } => match self.quantity.counts() {
                 Some(measure) => self.counted(measure, value, is_share),
                 None => match new.doubt(self.variant, self.quantity) {
-                    Some(reason) => self.withheld(reason),
+                    Some(reason) => withheld(reason),
                     None => match self.beyond_every_limit(new, self.variant, self.name) {
-                        Some((text, everywhere)) => self.infinite(text, everywhere),
+                        Some((basis, everywhere)) => self.infinite(basis, everywhere),
                         None => self.fixed(value),
                     },
                 },
             },
             GateLimit::Relative { to, factor, shift } => {
                 let Some(reference) = self.reference(to) else {
-                    return Judgement::unclear(sentence::no_reference(&self.subject()));
+                    return Judgement::unclear(GateBasis::NoReference);
                 };
                 let doubt = new
                     .doubt(self.variant, self.quantity)
                     .or_else(|| reference.source.doubt(reference.variant, self.quantity));
-                if let Some(reason) = doubt {
-                    return self.withheld(reason);
+                if let Some(because) = doubt {
+                    return withheld(because);
                 }
                 let old =
                     self.beyond_every_limit(&reference.source, reference.variant, &reference.name);
-                if let Some((text, _)) = old {
-                    return Judgement::unclear(text);
+                if let Some((basis, _)) = old {
+                    return Judgement::unclear(basis);
                 }
                 match self.beyond_every_limit(new, self.variant, self.name) {
-                    Some((text, everywhere)) => self.infinite(text, everywhere),
+                    Some((basis, everywhere)) => self.infinite(basis, everywhere),
                     None => self.relative(&reference, factor, shift),
                 }
             }
         }
     }
 
-    /// Returns a sentence if the percentile of a variant is beyond every limit in some of its
-    /// trials, because requests failed. The flag is true if it does so in all of them.
+    /// Returns the basis if the percentile of a variant is beyond every limit in some of its trials,
+    /// because requests failed. The flag is true if it does so in all of them.
     fn beyond_every_limit(
         &self,
         source: &RunEvidence<'_>,
         variant: usize,
         name: &str,
-    ) -> Option<(String, bool)> {
+    ) -> Option<(GateBasis, bool)> {
         let values = source.values(variant, self.quantity);
         let beyond = |(_, value): &&(u32, Option<f64>)| value.is_some_and(f64::is_infinite);
         let count = values.iter().filter(beyond).count();
-        let subject = sentence::subject(&self.quantity.name, name);
-        let text = sentence::beyond_every_limit(&subject, unit_of(source), count, values.len());
-        (count > 0).then_some((text, count == values.len()))
+        let basis = GateBasis::BeyondEveryLimit {
+            variant: name.to_owned(),
+            unit: unit_of(source),
+            count,
+            all: values.len(),
+        };
+        (count > 0).then_some((basis, count == values.len()))
     }
 
     /// Judges a percentile that is infinite in all trials, or only in some of them.
-    fn infinite(&self, text: String, everywhere: bool) -> Judgement {
+    fn infinite(&self, basis: GateBasis, everywhere: bool) -> Judgement {
         let ruling = match (everywhere, self.relation.holds(f64::INFINITY, 0.0)) {
             (true, true) => GateOutcome::Failed,
             (true, false) => GateOutcome::Passed,
@@ -176,17 +171,9 @@ impl GateCase<'_> {
         };
         Judgement {
             ruling,
-            text,
+            basis,
             numbers: None,
         }
-    }
-
-    fn subject(&self) -> String {
-        sentence::subject(&self.quantity.name, self.name)
-    }
-
-    fn withheld(&self, reason: &str) -> Judgement {
-        Judgement::unclear(sentence::withheld(&self.subject(), reason))
     }
 
     /// Judges a count of requests. The count is summed over all trials and is a fact rather than an
@@ -198,7 +185,7 @@ impl GateCase<'_> {
             .filter_map(|(_, _, record)| measure.count(record));
         let (count, whole) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if whole == 0 && is_share {
-            return Judgement::unclear(sentence::no_requests(&self.subject()));
+            return Judgement::unclear(GateBasis::NoRequests);
         }
         let value = if is_share {
             count as f64 / whole as f64
@@ -212,7 +199,12 @@ impl GateCase<'_> {
         };
         Judgement {
             ruling,
-            text: sentence::counted(&self.subject(), (count, whole), is_share, limit),
+            basis: GateBasis::Counted {
+                count,
+                whole,
+                is_share,
+                limit,
+            },
             numbers: Some(GateNumbers {
                 scale: GateScale::Value,
                 value,
@@ -257,14 +249,13 @@ impl GateCase<'_> {
             }
             None => GateOutcome::Unclear,
         };
-        let basis = GateBasis {
-            numbers,
-            trials: values.len(),
-            unit: unit_of(source),
-        };
         Judgement {
             ruling,
-            text: sentence::fixed(&self.subject(), self.quantity, &basis),
+            basis: GateBasis::Value {
+                quantity: self.quantity.clone(),
+                trials: values.len(),
+                unit: unit_of(source),
+            },
             numbers: Some(numbers),
         }
     }
@@ -294,20 +285,15 @@ impl GateCase<'_> {
             limit,
         };
         let ruling = interval.map_or(GateOutcome::Unclear, |interval| self.rule(interval, limit));
-        let basis = GateBasis {
-            numbers,
-            trials,
-            unit: unit_of(&self.evidence.new),
-        };
         Judgement {
             ruling,
-            text: sentence::relative(
-                &self.subject(),
-                &reference.name,
-                self.quantity,
+            basis: GateBasis::Relative {
+                quantity: self.quantity.clone(),
+                against: reference.name.clone(),
                 factor,
-                &basis,
-            ),
+                trials,
+                unit: unit_of(&self.evidence.new),
+            },
             numbers: Some(numbers),
         }
     }
@@ -337,7 +323,7 @@ impl GateCase<'_> {
         reference: &ReferenceTrials<'_>,
         factor: f64,
         is_ratio: bool,
-    ) -> Result<((f64, Option<Interval>), usize), String> {
+    ) -> Result<((f64, Option<Interval>), usize), GateBasis> {
         let new = self.whole(&self.evidence.new, self.variant)?;
         let old = self.whole(&reference.source, reference.variant)?;
         let on_scale = |value: f64, factor: f64| if is_ratio { value.ln() } else { factor * value };
@@ -363,19 +349,21 @@ impl GateCase<'_> {
         Ok(((back(mean(&within)), interval), within.len()))
     }
 
-    /// Returns the values of all trials, or a sentence that lists the trials without a value.
-    fn whole(&self, source: &RunEvidence<'_>, variant: usize) -> Result<Vec<(u32, f64)>, String> {
+    /// Returns the values of all trials, or the trials without a value.
+    fn whole(
+        &self,
+        source: &RunEvidence<'_>,
+        variant: usize,
+    ) -> Result<Vec<(u32, f64)>, GateBasis> {
         let values = source.values(variant, self.quantity);
-        let unit = unit_of(source);
-        let lacking: Vec<String> = values
-            .iter()
-            .filter(|(_, value)| value.is_none())
-            .map(|(block, _)| block.to_string())
-            .collect();
-        if values.is_empty() || !lacking.is_empty() {
-            let everywhere = values.len() == lacking.len();
-            let blocks = if everywhere { &[][..] } else { &lacking[..] };
-            return Err(sentence::not_measured(&self.subject(), unit, blocks));
+        let lacking = values.iter().filter(|(_, value)| value.is_none());
+        let mut trials: Vec<u32> = lacking.map(|(block, _)| *block).collect();
+        if values.is_empty() || !trials.is_empty() {
+            if values.len() == trials.len() {
+                trials.clear();
+            }
+            let unit = unit_of(source);
+            return Err(GateBasis::NotMeasured { unit, trials });
         }
         Ok(values
             .into_iter()
@@ -435,6 +423,13 @@ struct ReferenceTrials<'a> {
     is_stored: bool,
 }
 
-fn unit_of(source: &RunEvidence<'_>) -> &'static str {
-    if source.is_loads { "load" } else { "block" }
+fn withheld(because: &WithheldBecause) -> Judgement {
+    Judgement::unclear(GateBasis::Withheld(because.clone()))
+}
+
+fn unit_of(source: &RunEvidence<'_>) -> TrialUnit {
+    match source.is_loads {
+        true => TrialUnit::Load,
+        false => TrialUnit::Block,
+    }
 }

@@ -8,8 +8,8 @@
 
 use std::fmt;
 
-use prony_record::measure::{Amount, Relation};
-use prony_record::{ConditionRuling, JudgedCondition, Record, number};
+use prony_record::Record;
+use prony_record::measure::Relation;
 
 use super::error::GateError;
 use super::scope::GateScope;
@@ -39,14 +39,42 @@ enum ConditionKind {
     AbortIf,
 }
 
-/// Result of checking a record against a condition.
+/// A record's value of a condition's metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LoadConditionResult {
+pub struct LoadReading {
     /// True if the record fails: a `--fail-if` condition holds, or a `--require` condition does
     /// not.
     pub holds: bool,
-    /// Measured value as a clause: `p99 is 61.3 ms`.
-    pub text: String,
+    /// The value that was compared with the limit.
+    pub value: MeasuredValue,
+}
+
+/// A value of a metric in a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MeasuredValue {
+    /// A share of requests.
+    Share {
+        /// The counted requests.
+        count: u64,
+        /// All requests.
+        whole: u64,
+    },
+    /// A number of requests.
+    Count(u64),
+    /// Any other value.
+    Value {
+        /// Quantity that was measured.
+        quantity: Quantity,
+        /// Value that was compared with the limit. For a percentile, failed requests lie beyond
+        /// every limit; it is infinite if there are too many.
+        judged: f64,
+        /// Value among the successful responses.
+        plain: Option<f64>,
+        /// Number of failed requests.
+        failed: u64,
+        /// Number of requests that ended.
+        ended: u64,
+    },
 }
 
 impl LoadCondition {
@@ -126,76 +154,37 @@ impl LoadCondition {
         }
     }
 
-    /// Returns the reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`,
-    /// or `None` if it doesn't fail.
-    ///
-    /// If there were no requests, a condition on a percentile fails only if it is a requirement.
-    pub fn holds(&self, record: &Record) -> Option<String> {
-        match self.judge(record) {
-            Some(judged) => judged.holds.then_some(judged.text),
-            None => (self.kind == ConditionKind::Require)
-                .then(|| format!("{} was not measured", self.name())),
-        }
+    /// Returns true for a `--require` condition.
+    pub fn is_requirement(&self) -> bool {
+        self.kind == ConditionKind::Require
     }
 
-    /// The result for a record, as it is stored.
-    pub fn result(&self, record: &Record) -> JudgedCondition {
-        let (ruling, text) = match (self.holds(record), self.judge(record)) {
-            (Some(reason), _) => (ConditionRuling::Failed, reason),
-            (None, Some(judged)) => (ConditionRuling::Passed, judged.text),
-            (None, None) => (ConditionRuling::Unknown, "nothing was measured".to_owned()),
-        };
-        JudgedCondition {
-            condition: format!("{} {self}", self.option()),
-            ruling,
-            text,
-        }
-    }
-
-    /// Checks a record. Returns `None` if the metric was not measured, for example a percentile if
-    /// there were no requests.
-    pub fn judge(&self, record: &Record) -> Option<LoadConditionResult> {
-        let (value, shown) = match self.quantity.count(record) {
+    /// Reads the metric from a record. Returns `None` if it was not measured, for example a
+    /// percentile if there were no requests.
+    pub fn read(&self, record: &Record) -> Option<LoadReading> {
+        let (value, measured) = match self.quantity.count(record) {
             Some((_, 0)) if self.is_share => return None,
             Some((count, whole)) if self.is_share => {
                 let share = count as f64 / whole as f64;
-                let (count, whole) = (number::count(count), number::count(whole));
-                (
-                    share,
-                    format!("{} ({count} of {whole})", Amount::Share(share)),
-                )
+                (share, MeasuredValue::Share { count, whole })
             }
-            Some((count, _)) => (count as f64, number::count(count)),
+            Some((count, _)) => (count as f64, MeasuredValue::Count(count)),
             None => {
-                let value = self.quantity.judged_in(record)?;
-                (value, self.shown_time(value, record))
+                let judged = self.quantity.judged_in(record)?;
+                let measured = MeasuredValue::Value {
+                    quantity: self.quantity.clone(),
+                    judged,
+                    plain: self.quantity.value_in(record),
+                    failed: record.untimed_failures(),
+                    ended: record.totals.ok + record.totals.failed,
+                };
+                (judged, measured)
             }
         };
-        Some(LoadConditionResult {
+        Some(LoadReading {
             holds: self.failing.holds(value, self.limit),
-            text: format!("{} is {shown}", self.name()),
+            value: measured,
         })
-    }
-
-    /// Formats a value. If failed requests change a percentile, both values are given with their
-    /// names.
-    fn shown_time(&self, judged: f64, record: &Record) -> String {
-        let failed = record.untimed_failures();
-        let plain = self.quantity.value_in(record);
-        if failed == 0 || plain == Some(judged) {
-            return self.quantity.shown(judged);
-        }
-        let ended = number::count(record.totals.ok + record.totals.failed);
-        let failed = number::count(failed);
-        let judged = match judged.is_finite() {
-            true => self.quantity.shown(judged),
-            false => "beyond every limit".to_owned(),
-        };
-        let plain = plain.map_or(String::new(), |plain| {
-            let plain = self.quantity.shown(plain);
-            format!("; {plain} among the successful responses")
-        });
-        format!("{judged} ({failed} of {ended} requests failed{plain})")
     }
 
     /// Returns the metric.
@@ -214,7 +203,7 @@ impl LoadCondition {
     }
 
     /// Returns the name of the metric as typed.
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());
         &self.typed[..end]
     }

@@ -32,13 +32,14 @@ mod scope;
 use prony_record::measure::Relation;
 
 use crate::comparison::Verdict;
+pub use crate::gate_result::{
+    GateBasis, GateJudgement, GateNumbers, GateOutcome, GateResult, GateScale, TrialUnit,
+};
 use crate::metric::Metric;
-use crate::quantity::Quantity;
-
-pub use crate::gate_result::{GateOutcome, GateResult, GateScale};
+pub use crate::quantity::Quantity;
 pub use error::GateError;
 pub use evidence::{Evidence, RunEvidence};
-pub use load_condition::{LoadCondition, LoadConditionResult};
+pub use load_condition::{LoadCondition, LoadReading, MeasuredValue};
 pub use scope::GateScope;
 
 /// A gate that has been parsed and checked against the existing variants.
@@ -134,7 +135,7 @@ impl Gate {
     }
 
     /// Judges the gate for each variant that it applies to.
-    pub fn judge(&self, evidence: &Evidence<'_>) -> Vec<GateResult> {
+    pub fn judge(&self, evidence: &Evidence<'_>) -> Vec<GateJudgement> {
         let each = self.subjects.iter();
         each.filter_map(|&variant| judge::judge(self, variant, evidence))
             .collect()

@@ -8,18 +8,17 @@
 
 mod welch;
 
-use crate::comparison::{Effect, Verdict};
+use crate::comparison::{Effect, Verdict, WithheldBecause};
 use crate::design::{INTERVAL_BLOCKS_MIN, Levels};
 use crate::estimate::{Interval, mean};
 use crate::gate_result::GateOutcome;
 use crate::metric::{Direction, Metric, Scale};
 use crate::pairing::equivalence;
-use crate::sentences::runs as sentence;
 use crate::trials::Values;
 
 pub use crate::run_comparison::{
     Difference, DifferencePart, RUNS_SCHEMA, RelativeChange, RunComparison, RunFinding, RunInfo,
-    RunPairInfo, RunsDocument, Unrecorded,
+    RunPairInfo, RunWithheld, RunsDocument, Unrecorded,
 };
 pub(crate) use welch::MeanDifference;
 
@@ -71,8 +70,8 @@ pub struct WithheldMetric {
     pub variant: usize,
     /// Metric whose verdict was withheld.
     pub metric: Metric,
-    /// Reason for withholding the verdict, as a phrase that completes a sentence.
-    pub reason: String,
+    /// Reason for withholding the verdict.
+    pub because: WithheldBecause,
 }
 
 impl Run {
@@ -131,11 +130,11 @@ impl Run {
             .collect()
     }
 
-    fn doubt(&self, variant: usize, metric: Metric) -> Option<&str> {
+    fn doubt(&self, variant: usize, metric: Metric) -> Option<&WithheldBecause> {
         let mut doubts = self.doubts.iter();
         doubts
             .find(|doubt| doubt.variant == variant && doubt.metric == metric)
-            .map(|doubt| doubt.reason.as_str())
+            .map(|doubt| &doubt.because)
     }
 }
 
@@ -311,16 +310,17 @@ impl RunSides<'_> {
             new_trials: counted(&one.new),
             verdict: None,
             regression: None,
+            withheld: None,
             text: String::new(),
         }
     }
 
     fn verdict(&self, one: &MeasuredPair) -> RunComparison {
         let mut between = self.between(one);
-        if let Some(reason) = self.withheld(one) {
+        between.withheld = self.withheld(one);
+        if between.withheld.is_some() {
             between.verdict = Some(Verdict::Withheld);
             between.regression = Some(GateOutcome::Unclear);
-            between.text = sentence::withheld(&between, self.about, &reason);
             return between;
         }
         let margin = equivalence(one.metric, self.margin);
@@ -338,40 +338,39 @@ impl RunSides<'_> {
         between.regression = one
             .interval()
             .map(|interval| regression(one, interval, margin));
-        between.text = sentence::verdict(&between, verdict, self.about, self.margin);
         between
     }
 
-    /// Returns the reason why there is no verdict, as a phrase that completes a sentence.
-    fn withheld(&self, one: &MeasuredPair) -> Option<String> {
+    /// Returns the reason why there is no verdict.
+    fn withheld(&self, one: &MeasuredPair) -> Option<RunWithheld> {
         let sides = [
             (self.old, one.pair.0, &one.old, &self.about.old),
             (self.new, one.pair.1, &one.new, &self.about.new),
         ];
         for (run, variant, _, about) in sides {
-            if let Some(reason) = run.doubt(variant, one.metric) {
-                return Some(sentence::withheld_in(about, reason));
+            if let Some(because) = run.doubt(variant, one.metric) {
+                return Some(RunWithheld::Own {
+                    run: about.label.clone(),
+                    because: because.clone(),
+                });
             }
         }
         for (_, _, values, about) in sides {
-            let lacking: Vec<String> = values
-                .iter()
-                .filter(|(_, value)| value.is_none())
-                .map(|(block, _)| block.to_string())
-                .collect();
-            if !lacking.is_empty() {
-                return Some(sentence::unmeasured(about, one.metric, &lacking));
+            let lacking = values.iter().filter(|(_, value)| value.is_none());
+            let trials: Vec<u32> = lacking.map(|(block, _)| *block).collect();
+            if !trials.is_empty() {
+                let run = about.label.clone();
+                return Some(RunWithheld::Unmeasured { run, trials });
             }
         }
-        let few = |values: &[(u32, Option<f64>)]| values.len() < INTERVAL_BLOCKS_MIN as usize;
-        (few(&one.old) || few(&one.new))
-            .then(|| sentence::too_few(self.about, one.old.len(), one.new.len()))
+        let count = |values: &[_]| u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let (old, new) = (count(&one.old), count(&one.new));
+        (old.min(new) < INTERVAL_BLOCKS_MIN).then_some(RunWithheld::TooFew { old, new })
     }
 
     fn description(&self, one: &MeasuredPair) -> Option<RunComparison> {
-        let mut between = self.between(one);
-        between.effect.ratio.or(between.effect.difference)?;
-        between.text = sentence::description(&between, self.about);
+        let between = self.between(one);
+        between.effect.estimate()?;
         Some(between)
     }
 
@@ -401,7 +400,7 @@ impl RunSides<'_> {
             Scale::Difference => value,
         };
         let (variant, against) = (&self.new.variants[pair.1], &self.new.variants[against]);
-        let mut relative = RelativeChange {
+        Some(RelativeChange {
             levels: variant.levels.clone(),
             against: against.levels.clone(),
             name: variant.name.clone(),
@@ -411,9 +410,7 @@ impl RunSides<'_> {
             new: back(now),
             effect: Effect::on(metric.scale(), Some(now - then), Some(interval)),
             text: String::new(),
-        };
-        relative.text = sentence::relative(&relative, self.about);
-        Some(relative)
+        })
     }
 }
 

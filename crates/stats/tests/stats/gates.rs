@@ -1,9 +1,13 @@
 //! Parsing of gates, their errors, and their rulings.
 
 use prony_record::Record;
-use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
+use prony_stats::gate::{
+    Evidence, Gate, GateBasis, GateJudgement, GateOutcome, GateScope, RunEvidence, TrialUnit,
+};
 use prony_stats::runs::{Run, RunVariant, TrialValues, WithheldMetric};
-use prony_stats::{Comparison, Design, Factor, Levels, Metric, Trials, Values, Verdict, evaluate};
+use prony_stats::{
+    Comparison, Design, Factor, Levels, Metric, Trials, Values, Verdict, WithheldBecause, evaluate,
+};
 
 fn levels(pairs: &[(&str, &str)]) -> Levels {
     let owned = pairs
@@ -234,7 +238,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
 }
 
 impl Lab {
-    fn judge(&self, typed: &str, stored: Option<&Lab>) -> Vec<GateResult> {
+    fn judge(&self, typed: &str, stored: Option<&Lab>) -> Vec<GateJudgement> {
         let known = GateScope {
             stored: stored.map(|_| "stored".to_owned()),
             ..new_and_old()
@@ -301,13 +305,17 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     // The gate uses the same interval as the verdict.
     let stated = &slower.comparisons[0].effect;
     let result = &slower.judge("rate of new < 0.95 baseline", None)[0];
-    assert_eq!((result.low, result.high), (stated.low, stated.high));
-    assert!(
-        result.text.contains("against old (95% interval −"),
-        "{}",
-        result.text
+    let numbers = result.numbers.unwrap();
+    let interval = numbers.interval.unwrap();
+    assert_eq!(
+        (Some(interval.low), Some(interval.high)),
+        (stated.low, stated.high)
     );
-    assert!(result.text.ends_with("the limit is −5%"), "{}", result.text);
+    assert_eq!(numbers.limit, 0.95);
+    assert!(
+        matches!(&result.basis, GateBasis::Relative { against, .. } if against == "old"),
+        "{result:?}"
+    );
 }
 
 #[test]
@@ -339,15 +347,11 @@ fn too_few_blocks_and_withheld_metrics_are_unclear() {
     doubted.run.doubts.push(WithheldMetric {
         variant: 0,
         metric: Metric::RatePerS,
-        reason: "the generator was at its limit".to_owned(),
+        because: WithheldBecause::Noise,
     });
     let result = &doubted.judge("rate of new < 0.95 baseline", None)[0];
     assert_eq!(result.ruling, GateOutcome::Unclear);
-    assert!(
-        result.text.contains("the generator was at its limit"),
-        "{}",
-        result.text
-    );
+    assert_eq!(result.basis, GateBasis::Withheld(WithheldBecause::Noise));
     assert_eq!(
         doubted.ruling("failed of new > 0.05%"),
         GateOutcome::Failed,
@@ -374,8 +378,11 @@ fn the_stored_run_is_compared_without_pairing() {
         [GateOutcome::Failed, GateOutcome::Passed]
     );
     assert_eq!(ruling("p99 of new > stored + 20%"), [GateOutcome::Passed]);
-    let text = &now.judge("rate of new < stored - 5%", Some(&then))[0].text;
-    assert!(text.contains("against stored"), "{text}");
+    let basis = &now.judge("rate of new < stored - 5%", Some(&then))[0].basis;
+    assert!(
+        matches!(basis, GateBasis::Relative { against, .. } if against == "stored"),
+        "{basis:?}"
+    );
 }
 
 #[test]
@@ -384,7 +391,7 @@ fn failed_requests_lie_beyond_every_limit_of_a_percentile() {
     let outcomes = |lab: &Lab, typed: &str| {
         let results = lab.judge(typed, None);
         let of_new = results.into_iter().find(|it| it.name == "new").unwrap();
-        (of_new.ruling, of_new.text)
+        (of_new.ruling, of_new.basis)
     };
     assert_eq!(
         outcomes(&failing, "p99 of new > 50ms").0,
@@ -395,12 +402,15 @@ fn failed_requests_lie_beyond_every_limit_of_a_percentile() {
         // In the first block, too few requests fail to change the percentile.
         record.totals.failed = if count == 0 { 10 } else { 500 };
     }
-    let (ruling, text) = outcomes(&failing, "p99 of new > 50ms");
+    let (ruling, basis) = outcomes(&failing, "p99 of new > 50ms");
     assert_eq!(ruling, GateOutcome::Unclear);
-    assert!(
-        text.contains("beyond every limit in 4 of 5 blocks"),
-        "{text}"
-    );
+    let beyond = GateBasis::BeyondEveryLimit {
+        variant: "new".to_owned(),
+        unit: TrialUnit::Block,
+        count: 4,
+        all: 5,
+    };
+    assert_eq!(basis, beyond);
     failing
         .records
         .iter_mut()

@@ -1,7 +1,6 @@
 //! Tests of the statistics through the public interface. They share one binary, because linking
 //! several takes longer.
 
-mod capacity_sentences;
 mod designs;
 mod error_rates;
 mod gates;
@@ -10,5 +9,4 @@ mod load_conditions;
 mod movements;
 mod properties;
 mod runs;
-mod sentences;
 mod simulation;

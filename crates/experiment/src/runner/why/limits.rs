@@ -3,10 +3,11 @@
 //! something else.
 
 use prony_record::{FindingId, Record, Throttling};
-use prony_stats::{Bottleneck, BottleneckKind, Metric};
+use prony_stats::{Bottleneck, BottleneckKind, CoreParties, Metric};
+use prony_wording::limits::{self, GeneratorLimit, Limit, UsedCores, Waits};
 
 use crate::runner::TrialResult;
-use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
+use crate::runner::resource_use::{CoreUse, ResourceUse};
 
 /// Minimum utilization at which cores or a link count as full. The rest is lost to context switches
 /// and to the resolution of the kernel's clock ticks.
@@ -27,52 +28,61 @@ const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 /// Returns the bottleneck in one variant's trials. Utilizations are medians over the trials. The
 /// usage by party is that of the median trial, so its parts add up.
 pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
-    let (kind, text) = of(trials);
+    let (kind, limit) = of(trials);
     Bottleneck {
         name: name.to_owned(),
         kind,
-        text: format!("{name}: {text}"),
+        text: limits::sentence(name, &limit),
     }
 }
 
-fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
+fn of(trials: &[&TrialResult]) -> (BottleneckKind, Limit) {
     let records: Vec<&Record> = trials.iter().filter_map(|t| t.record.as_ref()).collect();
-    if let Some(text) = generator(&records) {
-        return (BottleneckKind::Generator, text);
+    if let Some(limit) = generator(&records) {
+        return (BottleneckKind::Generator, limit);
     }
-    if let Some(text) = schedule(&records) {
-        return (BottleneckKind::Schedule, text);
+    if let Some(limit) = schedule(&records) {
+        return (BottleneckKind::Schedule, limit);
     }
-    if let Some(text) = quota(trials) {
-        return (BottleneckKind::ServerCores, text);
+    if let Some(limit) = quota(trials) {
+        return (BottleneckKind::ServerCores, limit);
     }
     let shares = trials.iter().filter_map(|t| t.resources.link_share);
-    if let Some(share) = median(shares).filter(|&share| share >= FULL_SHARE) {
-        let text = format!("a link was full ({:.0}% of its rate).", share * 100.0);
-        return (BottleneckKind::Link, text);
+    if let Some(used_share) = median(shares).filter(|&share| share >= FULL_SHARE) {
+        return (BottleneckKind::Link, Limit::Link { used_share });
     }
     let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
     let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
     let (Some(machine), true) = (middle(machines), is_watched) else {
-        let text = "prony did not start the server, so it has no telemetry of the server.";
-        return (BottleneckKind::Unknown, text.to_owned());
+        return (BottleneckKind::Unknown, Limit::NoTelemetry);
     };
-    let groups = groups(trials);
-    let mut full = groups.iter().map(|(who, parties)| (who.as_str(), parties));
-    if let Some((who, parties)) = full.find(|(_, parties)| parties.used_share() >= FULL_SHARE) {
-        let were = if parties.cores == 1 { "was" } else { "were" };
-        let text = format!("{} {were} full: {}.", cores(parties), used_by(who, parties));
-        return (bottleneck_of_full_cores(parties), text);
+    let mut groups = groups(trials);
+    let full = groups
+        .iter()
+        .position(|it| it.parties.used_share() >= FULL_SHARE);
+    if let Some(place) = full {
+        let cores = groups.swap_remove(place);
+        let kind = bottleneck_of_full_cores(&cores.parties);
+        return (
+            kind,
+            Limit::FullCores {
+                cores,
+                is_machine: false,
+            },
+        );
     }
     if machine.used_share() >= FULL_SHARE {
-        let text = format!(
-            "{} were full: {}.",
-            cores(&machine),
-            used_by("services", &machine)
+        let kind = bottleneck_of_full_cores(&machine);
+        let cores = UsedCores::of_all(machine);
+        return (
+            kind,
+            Limit::FullCores {
+                cores,
+                is_machine: true,
+            },
         );
-        return (bottleneck_of_full_cores(&machine), text);
     }
-    nothing_full(&groups, &machine, trials)
+    nothing_full(groups, machine, trials)
 }
 
 /// Classifies fully used cores. The services are the bottleneck, unless other processes used part
@@ -87,52 +97,27 @@ fn bottleneck_of_full_cores(parties: &CoreParties) -> BottleneckKind {
 /// Returns the bottleneck for the case that no core was saturated: either other processes kept
 /// the services off the CPU, or requests waited for something that telemetry doesn't cover.
 fn nothing_full(
-    groups: &[(String, CoreParties)],
-    machine: &CoreParties,
+    mut groups: Vec<UsedCores>,
+    machine: CoreParties,
     trials: &[&TrialResult],
-) -> (BottleneckKind, String) {
-    let own = match groups {
-        [] => vec![("services", machine)],
-        groups => groups.iter().map(|(who, it)| (who.as_str(), it)).collect(),
-    };
-    let used: Vec<String> = own
-        .iter()
-        .map(|(who, parties)| format!("{}: {}", cores(parties), used_by(who, parties)))
-        .collect();
-    let used = used.join("; ");
-    let mut crowded = own.iter().map(|(_, parties)| *parties);
-    if let Some(parties) = crowded.find(|parties| parties.lost_percent() >= CROWDED_PERCENT) {
-        let text = format!(
-            "{} on the same cores ({used}), so the services may have waited for a core. No other \
-                measured resource was at its limit; a run on a quiet machine would tell more.",
-            neighbors_used(parties)
-        );
-        return (BottleneckKind::Machine, text);
+) -> (BottleneckKind, Limit) {
+    if groups.is_empty() {
+        groups.push(UsedCores::of_all(machine.clone()));
     }
-    let disk = if writes_to_disk(trials) {
-        "a disk, "
-    } else {
-        ""
-    };
-    if has_delayed_acks(trials) {
-        let text = format!(
-            "no measured resource was at its limit ({used}). Responses waited for delayed \
-             acknowledgments (delayed-acks)."
-        );
-        return (BottleneckKind::Waiting, text);
+    let is_crowded = |parties: &CoreParties| parties.lost_percent() >= CROWDED_PERCENT;
+    let crowded = groups.iter().position(|it| is_crowded(&it.parties));
+    if let Some(crowded) = crowded {
+        let limit = Limit::CrowdedCores { groups, crowded };
+        return (BottleneckKind::Machine, limit);
     }
-    let text = match machine.lost_percent() >= CROWDED_PERCENT {
-        true => format!(
-            "no measured resource was at its limit ({used}), but {} of this machine. All \
-                processes share its memory and caches; a run on a quiet machine would tell more.",
-            neighbors_used(machine)
-        ),
-        false => format!(
-            "no measured resource was at its limit ({used}). Requests waited for something else (a \
-             lock, {disk}a backend, a single busy thread), or there were too few connections."
-        ),
+    let waits = match () {
+        () if has_delayed_acks(trials) => Waits::DelayedAcks,
+        () if is_crowded(&machine) => Waits::Neighbors(machine),
+        () => Waits::Unknown {
+            has_disk: writes_to_disk(trials),
+        },
     };
-    (BottleneckKind::Waiting, text)
+    (BottleneckKind::Waiting, Limit::Waiting { groups, waits })
 }
 
 /// Returns true if at least half of the loads have the finding about delayed acknowledgments.
@@ -175,18 +160,20 @@ fn machine(trial: &TrialResult) -> Option<CoreParties> {
 
 /// Returns the groups of pinned cores, busiest group first. Each has the names of its services and
 /// the usage by party in the median trial.
-fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
+fn groups(trials: &[&TrialResult]) -> Vec<UsedCores> {
     let Some(first) = trials.iter().find(|t| !t.resources.tied.is_empty()) else {
         return Vec::new();
     };
     let group = |(place, like): (usize, &CoreUse)| {
         let all = trials.iter().filter_map(|t| t.resources.tied.get(place));
-        let parties = middle(all.map(parties_of).collect())?;
-        Some((like.services.join(", "), parties))
+        Some(UsedCores {
+            services: like.services.join(", "),
+            parties: middle(all.map(parties_of).collect())?,
+        })
     };
     let groups = first.resources.tied.iter().enumerate();
     let mut all: Vec<_> = groups.filter_map(group).collect();
-    all.sort_by(|(_, a), (_, b)| b.used_share().total_cmp(&a.used_share()));
+    all.sort_by(|a, b| b.parties.used_share().total_cmp(&a.parties.used_share()));
     all
 }
 
@@ -208,73 +195,9 @@ fn middle(mut all: Vec<CoreParties>) -> Option<CoreParties> {
     (!all.is_empty()).then(|| all.swap_remove(middle))
 }
 
-/// Describes a set of cores: "core 0", "cores 0, 1 (200%)", "all 2 cores (200%)".
-fn cores(parties: &CoreParties) -> String {
-    let numbers: Vec<String> = parties.numbers.iter().map(usize::to_string).collect();
-    let all = parties.cores * 100;
-    match (numbers.as_slice(), parties.cores) {
-        ([], 1) => "one core".to_owned(),
-        ([], cores) => format!("all {cores} cores ({all}%)"),
-        ([one], _) => format!("core {one}"),
-        (several, _) => format!("cores {} ({all}%)", several.join(", ")),
-    }
-}
-
-/// Describes the usage by party: "web 40%, the load 17%, other processes 41% (mostly yes, process
-/// 123), idle 2%". The numbers are whole percents of one core and add up to 100 per core.
-fn used_by(who: &str, parties: &CoreParties) -> String {
-    let mostly = match parties.neighbors.first() {
-        Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
-        None => String::new(),
-    };
-    let parts = [
-        (who, parties.services, ""),
-        ("the load", parties.load, ""),
-        ("interrupts", parties.interrupts, ""),
-        ("other processes", parties.others, mostly.as_str()),
-        ("other guests", parties.stolen, ""),
-        ("idle", parties.idle, ""),
-    ];
-    let whole = whole_percents(parts.map(|(_, percent, _)| percent), parties.cores * 100);
-    let shown = parts.iter().zip(whole).enumerate();
-    let shown = shown.filter(|(index, (_, percent))| *index == 0 || *percent > 0);
-    let texts = shown.map(|(_, ((who, _, more), percent))| format!("{who} {percent}%{more}"));
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-/// Rounds numbers so that they add up to `sum`. All are rounded down first, and then those with the
-/// largest remainders are rounded up.
-fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
-    let mut whole = parts.map(|part| part.max(0.0).floor() as usize);
-    let mut order: Vec<usize> = (0..N).collect();
-    order.sort_by(|&a, &b| parts[b].fract().total_cmp(&parts[a].fract()));
-    let missing = sum.saturating_sub(whole.iter().sum());
-    for &index in order.iter().take(missing) {
-        whole[index] += 1;
-    }
-    whole
-}
-
-/// Describes the CPU time of other processes and guests: "other processes used 117% of a core
-/// (mostly yes, process 123) and other guests 3%".
-fn neighbors_used(parties: &CoreParties) -> String {
-    let mostly = match parties.neighbors.first() {
-        Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
-        None => String::new(),
-    };
-    let guests = match parties.stolen >= 0.5 {
-        true => format!(" and other guests {:.0}%", parties.stolen),
-        false => String::new(),
-    };
-    format!(
-        "other processes used {:.0}% of a core{mostly}{guests}",
-        parties.others
-    )
-}
-
-/// Describes the generator as the limit, if at least half of the trials have a finding about the
+/// Returns the generator as the limit, if at least half of the trials have a finding about the
 /// generator's limit.
-fn generator(records: &[&Record]) -> Option<String> {
+fn generator(records: &[&Record]) -> Option<Limit> {
     let saturated = |record: &&&Record| {
         let findings = record.findings.iter();
         let mut limits = findings.filter_map(|finding| finding.id.known());
@@ -288,25 +211,22 @@ fn generator(records: &[&Record]) -> Option<String> {
         .iter()
         .filter_map(|record| record.generator.throttling);
     let throttling = throttling.filter(|it| it.throttled_periods > 0);
-    if let Some(worst) = throttling.reduce(Throttling::worse) {
-        return Some(format!(
-            "the load generator was at its limit in {count} of {} trials (in one of them, it was {}).",
-            records.len(),
-            worst.text()
-        ));
-    }
-    let busy = median(records.iter().map(|record| record.generator.busy_share))?;
-    Some(format!(
-        "the load generator was at its limit in {count} of {} trials (its busiest worker was busy for \
-         {:.0}% of the time).",
-        records.len(),
-        busy * 100.0
-    ))
+    let cause = match throttling.reduce(Throttling::worse) {
+        Some(worst) => GeneratorLimit::Throttled(worst),
+        None => GeneratorLimit::Busy {
+            share: median(records.iter().map(|record| record.generator.busy_share))?,
+        },
+    };
+    Some(Limit::Generator {
+        limited: count,
+        trials: records.len(),
+        cause,
+    })
 }
 
-/// Describes the CPU quota of a service as the limit, if the service was stopped in at least half of
+/// Returns the CPU quota of a service as the limit, if the service was stopped in at least half of
 /// the quota's periods.
-fn quota(trials: &[&TrialResult]) -> Option<String> {
+fn quota(trials: &[&TrialResult]) -> Option<Limit> {
     let mut services = trials
         .iter()
         .flat_map(|trial| trial.telemetry.services.keys());
@@ -315,20 +235,23 @@ fn quota(trials: &[&TrialResult]) -> Option<String> {
         let throttling: Vec<Throttling> = trials.iter().filter_map(of_trial).collect();
         let usual = median(throttling.iter().map(Throttling::share))?;
         let sum = throttling.into_iter().reduce(Throttling::and)?;
-        (usual >= THROTTLED_SHARE).then(|| format!("service {service} was {}.", sum.text()))
+        (usual >= THROTTLED_SHARE).then(|| Limit::Quota {
+            service: service.clone(),
+            throttling: sum,
+        })
     })
 }
 
-/// Describes the schedule of an open loop as the limit, if the load kept up with its schedule.
-fn schedule(records: &[&Record]) -> Option<String> {
+/// Returns the schedule of an open loop as the limit, if the load kept up with its schedule.
+fn schedule(records: &[&Record]) -> Option<Limit> {
     let kept = |record: &&Record| Some(record.rate.ok_per_s / record.rate.offered_per_s?);
     let kept = median(records.iter().filter_map(kept));
     let kept = kept.filter(|&share| share >= SCHEDULE_KEPT_SHARE)?;
     let offered = median(records.iter().filter_map(|r| r.rate.offered_per_s))?;
-    Some(format!(
-        "the schedule set the rate: {:.1}% of {offered:.0} requests per second succeeded.",
-        kept.min(1.0) * 100.0
-    ))
+    Some(Limit::Schedule {
+        kept_share: kept.min(1.0),
+        offered_per_s: offered,
+    })
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -9,12 +9,12 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
-use prony_record::{Finding, number};
+use prony_record::Finding;
 use prony_stats::{
-    Change, Comparison, Design, Direction, Effect, Evaluation, Explanation, Metric, MetricRole,
+    Comparison, Design, Direction, Effect, Evaluation, Explanation, Metric, MetricRole,
     MovedMetric, Movement, MovementRole, OneSidedFinding, RateParts, Verdict, changed_cost,
-    service_movement_text, undecided_cost_text,
 };
+use prony_wording::why::WhyFacts;
 
 use crate::runner::TrialResult;
 use crate::runner::service_cpu::{ServiceEvaluations, evaluation_of};
@@ -147,12 +147,12 @@ impl ComparisonGroup<'_> {
         });
         let findings = one_sided(input, names);
         let unclear = of_kind(|m| !m.moved && !m.same);
-        Explanation {
+        let mut explanation = Explanation {
             levels: first.levels.clone(),
             against: first.against.clone(),
             name: first.name.clone(),
             against_name: first.against_name.clone(),
-            text: self.text(&movements, &moved, &findings, rate_parts.as_ref()),
+            text: String::new(),
             metrics,
             limits: limits.collect(),
             findings,
@@ -161,77 +161,16 @@ impl ComparisonGroup<'_> {
             // A metric that is zero for both isn't worth mentioning.
             same: of_kind(|m| m.same && m.means != (0.0, 0.0)),
             unclear,
-        }
-    }
-
-    /// Composes the explanation from a few sentences.
-    fn text(
-        &self,
-        movements: &[&Movement],
-        moved: &[MovedMetric],
-        findings: &[OneSidedFinding],
-        rate_parts: Option<&RateParts>,
-    ) -> String {
-        let unclear = movements.iter().filter(|m| !m.moved && !m.same).count();
-        let mut text = self.best(movements, moved, unclear);
-        if self.is_withheld {
-            text = format!("The verdict is withheld; this describes what was measured. {text}");
-        }
-        if let Some(parts) = self.parts_text(moved, findings, rate_parts, unclear) {
-            text = format!("{text} {parts}");
-        }
-        for finding in findings {
-            text = format!(
-                "{text} Only {} has the finding {}.",
-                finding.name, finding.id
-            );
-        }
-        text
-    }
-
-    /// Describes the best candidate for an explanation, or the reason why there is none.
-    fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
-        if movements.is_empty() {
-            return "No other metric was measured in enough blocks to show what changed."
-                .to_owned();
-        }
-        if moved.is_empty() && unclear > 0 {
-            return "The other measurements are too noisy to show what else changed.".to_owned();
-        }
-        if moved.is_empty() {
-            return "No other measured metric changed.".to_owned();
-        }
-        let best = &moved[0];
-        match (self.slower_side, best.part) {
-            (SlowerSide::Unknown, _) => {
-                let cost = changed_cost(moved).unwrap_or(best);
-                if self.is_withheld {
-                    return format!("Another metric clearly changed: {}.", cost.text);
-                }
-                self.undecided_text(cost).unwrap_or_else(|| {
-                    format!(
-                        "No difference in speed is established, but another metric clearly \
-                        changed: {}.",
-                        cost.text
-                    )
-                })
-            }
-            (_, MovementRole::With) => {
-                format!("The largest change that could explain it: {}.", best.text)
-            }
-            _ => "No measured change could explain the difference; see what limited the slower \
-                  variant."
-                .to_owned(),
-        }
-    }
-
-    /// Describes a changed cost if the verdict on speed is undecided, but not if it is withheld.
-    fn undecided_text(&self, cost: &MovedMetric) -> Option<String> {
-        let undecided = self.comparisons.iter();
-        let undecided = undecided.filter(|c| c.verdict == Verdict::Undecided);
-        let metrics: Vec<Metric> = undecided.map(|c| c.metric).collect();
-        let first = self.comparisons[0];
-        undecided_cost_text(&metrics, &first.name, &first.against_name, cost)
+        };
+        let facts = WhyFacts {
+            explanation: &explanation,
+            comparisons: &self.comparisons,
+            has_slower: self.slower_side != SlowerSide::Unknown,
+            is_withheld: self.is_withheld,
+            any_measured: !movements.is_empty(),
+        };
+        explanation.text = prony_wording::why::sentences(&facts);
+        explanation
     }
 
     /// Divides the change of the rate into the part that follows from the CPU time per request and
@@ -280,78 +219,6 @@ impl ComparisonGroup<'_> {
         })
     }
 
-    /// Says how much of the difference the CPU time per request explains, and how much nothing
-    /// explains.
-    fn parts_text(
-        &self,
-        moved: &[MovedMetric],
-        findings: &[OneSidedFinding],
-        parts: Option<&RateParts>,
-        unclear: usize,
-    ) -> Option<String> {
-        if self.slower_side == SlowerSide::Unknown {
-            return None;
-        }
-        let is_other = |it: &&MovedMetric| {
-            it.part == MovementRole::With && !is_cpu_cost(it.metric) && it.service.is_none()
-        };
-        let has_others = moved.iter().any(|it| is_other(&it)) || !findings.is_empty();
-        if moved.is_empty() && unclear > 0 {
-            return None;
-        }
-        let any_with = moved.iter().any(|it| it.part == MovementRole::With);
-        let Some(parts) = parts else {
-            return (any_with || has_others).then(|| {
-                "How much of the difference these changes explain is not known.".to_owned()
-            });
-        };
-        let change = |effect: &Effect| Change::of(Metric::RatePerS, effect);
-        // The interval determines the digits, so the verdict and this sentence print one figure.
-        let mut comparisons = self.comparisons.iter();
-        let rate = comparisons.find(|it| it.metric == Metric::RatePerS)?;
-        let rate = change(&rate.effect)?.signed();
-        let Some(explained) = &parts.explained else {
-            return Some(match any_with || has_others {
-                true => format!(
-                    "How much of the change in the rate ({rate}) these observations explain is \
-                     not known: CPU per request, whose effect on the rate can be computed, did not \
-                     clearly change."
-                ),
-                false => format!(
-                    "Nothing that was measured explains any of the change in the rate ({rate})."
-                ),
-            });
-        };
-        let cpu = moved
-            .iter()
-            .find(|it| it.metric == Metric::ServerCpuUsPerRequest && it.service.is_none())?;
-        let identity = format!(
-            "Server CPU per request changed by {}; at the same total CPU usage, that alone would \
-             change the rate by {}. The rate changed by {rate}.",
-            Change::of(cpu.metric, &cpu.effect)?.signed(),
-            change(explained)?.with_interval(),
-        );
-        if !parts.is_rest_established {
-            return Some(format!(
-                "{identity} No other part is established: the total CPU usage did not clearly \
-                 change."
-            ));
-        }
-        let ratio = |of: f64| number::significant(of, 2);
-        let cause = match has_others {
-            true => "How much of the rest the other observations explain is not known",
-            false => "Nothing that was measured explains the rest",
-        };
-        Some(format!(
-            "{identity} The rest is a change of the total CPU usage by {}; the parts multiply \
-             ({} × {} = {}). {cause}.",
-            change(&parts.unexplained)?.with_interval(),
-            ratio(explained.ratio?),
-            ratio(parts.unexplained.ratio?),
-            ratio(parts.rate),
-        ))
-    }
-
     /// Returns the movements of the CPU time of each service, with the service's name.
     fn service_movements<'a>(&self, input: &WhyInput<'a>) -> Vec<(&'a str, &'a Movement)> {
         let first = self.comparisons[0];
@@ -360,17 +227,6 @@ impl ComparisonGroup<'_> {
         all.filter(|(_, m)| (&m.levels, &m.against) == (&first.levels, &first.against))
             .collect()
     }
-}
-
-/// Returns true for parts of the services' CPU time, and for what is only spent within it.
-fn is_cpu_cost(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::ServerCpuUsPerRequest
-            | Metric::ServerCpuUserUsPerRequest
-            | Metric::ServerCpuSystemUsPerRequest
-            | Metric::InstructionsPerRequest
-    )
 }
 
 /// Sorts the metrics that changed: first those that could explain the difference, then those that
@@ -399,12 +255,13 @@ fn ranked(
             against_value: movement.means.1,
             effect: movement.effect.clone(),
             blocks: movement.blocks,
-            text: match service {
-                Some(service) => service_movement_text(service, &movement.effect, against),
-                None => movement.text.clone(),
-            },
+            text: String::new(),
         });
-    ranked.collect()
+    let texted = |moved: MovedMetric| MovedMetric {
+        text: prony_wording::movement(&moved, against),
+        ..moved
+    };
+    ranked.map(texted).collect()
 }
 
 /// Returns the role of a changed metric in explaining the difference.

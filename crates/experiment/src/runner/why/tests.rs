@@ -1,10 +1,13 @@
 //! Tests of explanations with simulated differences, whose causes are known.
 
 use prony_record::{Finding, FindingId, Record, Severity, Throttling};
-use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
+use prony_stats::{
+    BottleneckKind, CoreParties, Factor, Levels, Neighbor, Trials, Values, WithheldBecause,
+    evaluate,
+};
 
 use super::*;
-use crate::runner::resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
+use crate::runner::resource_use::{CoreUse, ResourceUse};
 use crate::runner::service_cpu::evaluations;
 use crate::runner::{ServiceUse, TrialResult};
 
@@ -84,7 +87,7 @@ fn told_of(
     let mut evaluation = evaluate(&design, &trials, &[]).unwrap();
     let is_error = |(finding, _): &FindingOfVariants<'_>| finding.severity == Severity::Error;
     if findings.iter().any(is_error) {
-        evaluation.withhold(|_| true, "made up");
+        evaluation.withhold(|_| true, &WithheldBecause::Noise);
     }
     let services = evaluations(&design, &evaluation, &results);
     of(&design, &evaluation, &results, findings, &services)

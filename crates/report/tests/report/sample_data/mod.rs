@@ -16,7 +16,7 @@ use prony_stats::{
     Bottleneck, BottleneckKind, Comparison, Design, Evaluation, ExperimentInfo, Explanation,
     Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding,
     RoundComparison, RoundMetric, RoundValues, Trials, Values, Verdict, VerdictDocument,
-    changed_cost, compare_rounds, evaluate, undecided_cost_text,
+    WithheldBecause, changed_cost, compare_rounds, evaluate,
 };
 use serde_json::json;
 
@@ -153,9 +153,11 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     }
     let mut evaluation = evaluate(&design, &trials, &[]).map_err(std::io::Error::other)?;
     if let Some(reason) = sample_data.withheld {
-        evaluation.withhold(|_| true, reason);
+        evaluation.withhold(|_| true, &WithheldBecause::Stated(reason.to_owned()));
     }
-    let rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
+    prony_wording::evaluation(&design, &mut evaluation);
+    let mut rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
+    prony_wording::rounds(&mut rounds);
     write_document(
         dir,
         sample_data,
@@ -282,10 +284,13 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
             against_value: m.means.1,
             effect: m.effect.clone(),
             blocks: m.blocks,
-            text: m.text.clone(),
+            text: String::new(),
         })
         .collect();
     moved.sort_by_key(|m| m.part);
+    for one in &mut moved {
+        one.text = prony_wording::movement(one, &comparison.against_name);
+    }
     let rest = |same: bool| {
         let rest = movements
             .iter()
@@ -296,7 +301,7 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
         .filter(|_| comparison.verdict == Verdict::Undecided)
         .and_then(|cost| {
             let (name, against) = (&comparison.name, &comparison.against_name);
-            undecided_cost_text(&[comparison.metric], name, against, cost)
+            prony_wording::undecided_cost(&[comparison.metric], name, against, cost)
         });
     let text = match moved.first() {
         _ if undecided.is_some() => undecided.unwrap_or_default(),

@@ -2,14 +2,20 @@
 //! trust the result?", and the basis of the result.
 
 use prony_record::Severity;
-use prony_stats::{Change, Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
+use prony_stats::{Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
 
-use super::captions::{NO_BLOCK, NO_VERDICT};
-use crate::number;
+use crate::change::Change;
+use crate::comparisons::claim;
 use crate::tone::Tone;
+use prony_record::number;
 
-pub(crate) use super::verdict_lines::{lines, noise};
-pub(crate) use super::verdict_word::{verdict_mark, word};
+pub use crate::verdict_lines::{lines, noise};
+pub use crate::verdict_word::{verdict_mark, word};
+
+/// Headline of a document whose verdicts are all withheld.
+const NO_VERDICT: &str = "No verdict: the measurement can't support one.";
+/// Headline of a document without comparisons.
+const NO_BLOCK: &str = "No complete block: nothing can be compared.";
 
 /// The first metric that has verdicts.
 fn lead_metric(verdict: &VerdictDocument) -> Metric {
@@ -18,7 +24,7 @@ fn lead_metric(verdict: &VerdictDocument) -> Metric {
 }
 
 /// The metrics that have verdicts, in the order of the document.
-pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
+pub fn family(verdict: &VerdictDocument) -> Vec<Metric> {
     let mut family = Vec::new();
     for comparison in &verdict.comparisons {
         if !family.contains(&comparison.metric) {
@@ -29,7 +35,7 @@ pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
 }
 
 /// The report's first sentence, and an explanation shown below it.
-pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
+pub fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
     if let Some(summary) = summary(verdict) {
         return (summary, None);
     }
@@ -46,12 +52,9 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
             (undecided, text())
         }
         // The interval is easier to read below the statement than inside it.
-        _ => match comparison.claim().split_once(" (") {
-            Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
-                claim.to_owned(),
-                Some(rest.trim_end_matches(')').to_owned()),
-            ),
-            _ => (comparison.claim().to_owned(), None),
+        _ => match claim(verdict, comparison) {
+            Some(claim) => (claim.statement, claim.basis),
+            None => (comparison.text.clone(), None),
         },
     }
 }
@@ -183,7 +186,7 @@ fn tally(all: &[&Comparison]) -> String {
 }
 
 /// A statement about the reliability of the result, and its color.
-pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
+pub fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
         let mut names: Vec<String> = Vec::new();
         for finding in verdict.findings.iter().filter(|f| f.severity == severity) {
@@ -249,7 +252,7 @@ fn sentence(what: &str, names: &[String]) -> String {
 }
 
 /// The size of the experiment: `5 complete blocks in random order, 20 trials, 95% intervals`.
-pub(crate) fn basis(verdict: &VerdictDocument) -> String {
+pub fn basis(verdict: &VerdictDocument) -> String {
     if verdict.blocks == 0 {
         return "no complete block".to_owned();
     }
@@ -263,7 +266,7 @@ pub(crate) fn basis(verdict: &VerdictDocument) -> String {
 
 /// The main effects of factors in words. The sentence about a main effect includes its
 /// interactions.
-pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
+pub fn effects(verdict: &VerdictDocument) -> Vec<String> {
     let mains = verdict
         .effects
         .iter()
@@ -272,7 +275,7 @@ pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
 }
 
 /// Capitalizes a noun for a heading, but leaves `p99` unchanged.
-pub(crate) fn capitalized(text: &str) -> String {
+pub fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.clone().next()) {
         (Some(first), Some(second)) if second.is_alphabetic() => {
@@ -289,12 +292,8 @@ mod tests {
     use super::*;
 
     fn verdict(verdicts: &[(Verdict, f64)]) -> VerdictDocument {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/fixtures/ciphers/verdict.json"
-        );
-        let json = std::fs::read_to_string(path).unwrap();
-        let mut document: VerdictDocument = serde_json::from_str(&json).unwrap();
+        let json = include_str!("../../report/tests/fixtures/ciphers/verdict.json");
+        let mut document: VerdictDocument = serde_json::from_str(json).unwrap();
         document.comparisons.truncate(verdicts.len());
         for (comparison, &(verdict, ratio)) in document.comparisons.iter_mut().zip(verdicts) {
             comparison.metric = Metric::RatePerS;
@@ -310,17 +309,17 @@ mod tests {
     fn a_doubt_is_part_of_the_reply_about_trust_and_not_of_the_first_sentence() {
         let mut document = verdict(&[(Verdict::Slower, 0.9)]);
         let first = &mut document.comparisons[0];
-        first.text = "a is 10.0% slower than b (95% interval 9.0% to 11.0%, 5 blocks)".to_owned();
-        first.doubt("other programs ran");
+        (first.effect.low, first.effect.high) = (Some(0.89), Some(0.91));
+        (first.blocks, first.doubt) = (5, Some("other programs ran".to_owned()));
+        let claim = format!("{} is 10.0% slower than {}", first.name, first.against_name);
         document.findings = vec![Finding::new(
             FindingId::NoisyMachine,
             Severity::Warning,
             "Noise.",
         )];
-        let (claim, detail) = headline(&document);
-        assert_eq!(claim, "a is 10.0% slower than b");
-        assert_eq!(detail.unwrap(), "95% interval 9.0% to 11.0%, 5 blocks");
-        assert_eq!(lines(&document)[0].text, document.comparisons[0].claim());
+        let basis = "95% interval 9.0% to 11.0%, 5 blocks";
+        assert_eq!(headline(&document), (claim.clone(), Some(basis.to_owned())));
+        assert_eq!(lines(&document)[0].text, format!("{claim} ({basis})"));
         assert_eq!(
             trust(&document).1,
             "With caution: there is a warning (noisy machine). Other programs ran."

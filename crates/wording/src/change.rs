@@ -11,8 +11,7 @@
 
 use prony_record::number;
 
-use crate::comparison::Effect;
-use crate::metric::{Metric, Scale, Unit};
+use prony_stats::{Effect, Metric, Scale, Unit};
 
 /// Maximum number of decimals of a change that is too small for the decimals of its form.
 const DECIMALS_MAX: usize = 6;
@@ -41,7 +40,7 @@ pub struct Change {
 impl Change {
     /// Rounds `effect` for display. Returns `None` if it has no estimate.
     pub fn of(metric: Metric, effect: &Effect) -> Option<Change> {
-        let estimate = effect.ratio.or(effect.difference)?;
+        let estimate = effect.estimate()?;
         let ends = effect.low.zip(effect.high);
         Some(match (metric.scale(), metric.unit()) {
             (Scale::Ratio, _) => Change::of_ratio(estimate, ends),

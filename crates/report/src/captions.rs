@@ -50,14 +50,8 @@ pub(crate) const SUCCESSFUL_PERCENTILES: &str = "Percentiles are those of succes
     percentile, a failed request counts as slower than any limit.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found a reason to doubt these results.";
 
-/// Text shown in place of a verdict if none is possible.
-pub(crate) const NO_VERDICT: &str = "No verdict: the measurement can't support one.";
-pub(crate) const NO_BLOCK: &str = "No complete block: nothing can be compared.";
-
 pub(crate) const LOWER_BOUNDS: &str =
     "≥ marks a lower bound: some requests timed out or were cut off.";
-pub(crate) const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
-    percentiles hide stalls. Use --rate to see them.";
 pub(crate) const AGENTS: &str = "Each agent's share of the load. CPU is the load's usage on the \
     agent's machine, as a percentage of one core.";
 

@@ -2,14 +2,14 @@
 
 use prony_record::{EntryGrouping, EntryResults};
 
-use crate::number;
+use prony_record::number;
 
 /// Explains names that represent several URLs.
 const GROUPED: &str =
     "URLs are grouped by path: {id} stands for numbers and identifiers, and queries are omitted.";
 
 /// The number of entries that a table shows, and their order.
-pub(crate) fn worst(entries: &EntryResults, shown: usize) -> String {
+pub fn worst(entries: &EntryResults, shown: usize) -> String {
     format!(
         "{shown} of {} entries: up to three with the largest share of failures, then those with \
             the highest p99.",
@@ -18,7 +18,7 @@ pub(crate) fn worst(entries: &EntryResults, shown: usize) -> String {
 }
 
 /// The number of entries that a comparison's table shows, and their order.
-pub(crate) fn worst_compared(all: u64, shown: usize) -> String {
+pub fn worst_compared(all: u64, shown: usize) -> String {
     format!(
         "{shown} of {} entries: up to three with the largest share of failures in any variant, \
             then those with the highest p99.",
@@ -27,7 +27,7 @@ pub(crate) fn worst_compared(all: u64, shown: usize) -> String {
 }
 
 /// The summary line of a comparison's collapsed table.
-pub(crate) fn all_compared(listed: usize, summed_up: u64) -> String {
+pub fn all_compared(listed: usize, summed_up: u64) -> String {
     let listed = listed as u64;
     match summed_up {
         0 => format!("All {} entries", number::count(listed)),
@@ -40,7 +40,7 @@ pub(crate) fn all_compared(listed: usize, summed_up: u64) -> String {
 }
 
 /// Explains the rows of a comparison's complete table.
-pub(crate) fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> {
+pub fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> {
     let grouped = is_grouped.then(|| GROUPED.to_owned());
     let other = (summed_up > 0).then(|| {
         let entries = number::plural(summed_up, "entry", "entries");
@@ -51,7 +51,7 @@ pub(crate) fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> 
 }
 
 /// The summary line of the collapsed table.
-pub(crate) fn all(entries: &EntryResults) -> String {
+pub fn all(entries: &EntryResults) -> String {
     match entries.other {
         Some(_) => format!(
             "The first {} of {} entries",
@@ -63,12 +63,12 @@ pub(crate) fn all(entries: &EntryResults) -> String {
 }
 
 /// Explains names that represent several URLs.
-pub(crate) fn grouping(entries: &EntryResults) -> Option<String> {
+pub fn grouping(entries: &EntryResults) -> Option<String> {
     (entries.grouping == EntryGrouping::Path).then(|| GROUPED.to_owned())
 }
 
 /// Explains the rows of the complete table.
-pub(crate) fn rows(entries: &EntryResults) -> Option<String> {
+pub fn rows(entries: &EntryResults) -> Option<String> {
     let grouped = grouping(entries);
     let summed_up = entries.count.saturating_sub(entries.each.len() as u64);
     let other = entries.other.as_ref().map(|other| match summed_up {

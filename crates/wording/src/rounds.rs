@@ -1,19 +1,25 @@
 //! Sentences about the rounds of interleaved blocks.
 
-use super::counted;
+use prony_stats::{Effect, Metric, RoundComparison};
+
 use crate::change::Change;
-use crate::comparison::Effect;
-use crate::metric::Metric;
-use crate::round_comparison::RoundComparison;
+use crate::statement::counted;
 
 /// Minimum ratio of the standard error from blocks to the standard error from rounds at which the
 /// report states that blocks differ by more than their rounds explain. By chance, this happens in
 /// fewer than 1 of 50 experiments with three or more blocks.
 const ERROR_RATIO_NOTABLE: f64 = 2.0;
 
+/// Composes the sentences of comparisons by rounds.
+pub fn rounds(comparisons: &mut [RoundComparison]) {
+    for comparison in comparisons {
+        comparison.text = diagnostic(comparison);
+    }
+}
+
 /// Returns the sentences of the diagnostic: the interval from the rounds alone, next to the
 /// interval from blocks.
-pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
+fn diagnostic(comparison: &RoundComparison) -> String {
     let of_rounds = Effect {
         ratio: Some(comparison.rounds_ratio),
         difference: None,

@@ -2,7 +2,8 @@
 
 use prony_stats::Verdict;
 
-pub(crate) fn word(verdict: Verdict) -> &'static str {
+/// A verdict as a word.
+pub fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
@@ -13,7 +14,7 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
 }
 
 /// The symbol for a verdict on a terminal and in summaries.
-pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
+pub fn verdict_mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "▲",
         Verdict::Slower => "▼",

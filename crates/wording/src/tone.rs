@@ -6,7 +6,7 @@ use prony_stats::gate::GateOutcome;
 
 /// The meaning of a color. Series in charts use other colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     /// Better, equal or passed: green.
     Good,
     /// Worse, a warning or inconclusive: amber.
@@ -19,7 +19,7 @@ pub(crate) enum Tone {
 
 impl Tone {
     /// The name of the tone's class in the HTML page.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Tone::Good => "good",
             Tone::Care => "care",

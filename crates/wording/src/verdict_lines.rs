@@ -2,20 +2,38 @@
 //! group of similar results, and one paragraph if the machine is too noisy.
 
 use prony_record::FindingId;
-use prony_stats::{
-    Change, Comparison, INTERVAL_BLOCKS_MIN, Metric, Scale, Verdict, VerdictDocument,
-};
+use prony_stats::{Comparison, INTERVAL_BLOCKS_MIN, Metric, Scale, Verdict, VerdictDocument};
 
-use super::verdict_word::{verdict_mark, word};
-use crate::document::VerdictLine;
-use crate::number;
+use crate::change::Change;
+use crate::comparisons::{claim, withheld_reason};
+use crate::tone::Tone;
+use crate::verdict_word::{verdict_mark, word};
+use prony_record::number;
 
 /// Maximum number of names that are listed. Further names are only counted.
 const NAMES_MAX: usize = 4;
 
+/// A sentence next to its verdict, or next to the result of a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VerdictLine {
+    /// The symbol before the sentence on a terminal. If it is `None`, the terminal shows the word.
+    pub mark: Option<&'static str>,
+    /// The verdict or result as a word.
+    pub word: &'static str,
+    /// Color of the word.
+    pub tone: Tone,
+    /// The sentence.
+    pub text: String,
+    /// The sentences that `text` summarizes; empty if `text` is the sentence of one comparison.
+    pub summarized: Vec<String>,
+    /// The index of the variant, which determines the color; `None` if the line is about several
+    /// variants.
+    pub variant: Option<usize>,
+}
+
 /// Summarizes all comparisons: first the established differences in the order of the document, then
 /// one line for each group that is withheld, equivalent or undecided for the same reason.
-pub(crate) fn lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
+pub fn lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
     let mut groups: Vec<(Verdict, String, Vec<&Comparison>)> = Vec::new();
     let mut lines = Vec::new();
     for comparison in &verdict.comparisons {
@@ -24,7 +42,10 @@ pub(crate) fn lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
                 lines.push(own(verdict, comparison));
                 continue;
             }
-            Verdict::Withheld => reason(comparison).to_owned(),
+            Verdict::Withheld => {
+                let because = comparison.withheld.as_ref();
+                because.map_or(String::new(), |it| withheld_reason(it, comparison))
+            }
             Verdict::Equivalent | Verdict::Undecided => comparison.metric.noun().to_owned(),
         };
         let known = groups
@@ -53,7 +74,7 @@ fn own(verdict: &VerdictDocument, comparison: &Comparison) -> VerdictLine {
         mark: Some(verdict_mark(comparison.verdict)),
         word: word(comparison.verdict),
         tone: comparison.verdict.into(),
-        text: comparison.claim().to_owned(),
+        text: claim(verdict, comparison).map_or(comparison.text.clone(), |it| it.whole()),
         summarized: Vec::new(),
         variant: variants.position(|variant| variant.levels == comparison.levels),
     }
@@ -88,12 +109,6 @@ fn group(
         summarized: members.iter().map(|one| one.text.clone()).collect(),
         variant: None,
     }
-}
-
-/// The reason for withholding a verdict, extracted from its sentence.
-fn reason(comparison: &Comparison) -> &str {
-    let parts = comparison.text.split_once("verdict withheld: ");
-    parts.map_or(comparison.text.as_str(), |(_, reason)| reason)
 }
 
 /// The variants, and the baseline that they are compared with: `a, b and 3 more against c`.
@@ -158,7 +173,7 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
 
 /// States that the machine is too noisy for some verdicts, and gives the width of their intervals
 /// and possible remedies. Returns `None` if more blocks would decide every undecided comparison.
-pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
+pub fn noise(verdict: &VerdictDocument) -> Option<String> {
     let open: Vec<&Comparison> = verdict
         .comparisons
         .iter()

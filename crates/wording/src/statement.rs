@@ -1,18 +1,8 @@
-//! Sentences about results: verdicts, effects, gates and runs in words.
-//!
-//! Input: numbers and names. Output: text, usually without a final period. Sentences about a single
-//! capacity are in the module `capacity`, and error messages are composed where the errors are
-//! detected.
+//! Building blocks of several sentences.
 
-pub(crate) mod capacity;
-pub(crate) mod effects;
-pub(crate) mod gates;
-pub(crate) mod rounds;
-pub(crate) mod runs;
-pub(crate) mod verdicts;
+use prony_stats::Metric;
 
 use crate::change::Change;
-use crate::metric::Metric;
 
 /// Returns a change with its direction: "tcp is 3.1% slower than unix", "tcp is 3.8 × as fast as
 /// unix".
@@ -70,4 +60,11 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
 pub(crate) fn counted(number: u32, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
+}
+
+/// Returns numbers with their noun: "block 3", "blocks 3, 5".
+pub(crate) fn numbered(noun: &str, numbers: &[u32]) -> String {
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    format!("{noun}{plural} {}", numbers.join(", "))
 }

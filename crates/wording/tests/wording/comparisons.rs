@@ -1,11 +1,15 @@
-//! Exact wording of verdicts.
+//! Sentences about comparisons within an experiment.
 
 use std::collections::BTreeMap;
 
+use prony_record::FindingId;
 use prony_stats::{
-    Design, Effect, Evaluation, Factor, Levels, Metric, MovedMetric, MovementRole, RoundMetric,
-    RoundValues, Trials, Verdict, changed_cost, compare_rounds, evaluate, undecided_cost_text,
+    Design, Effect, Evaluation, ExperimentInfo, Factor, Levels, Metric, MovedMetric, MovementRole,
+    RoundMetric, RoundValues, Trials, Verdict, VerdictDocument, WithheldBecause, changed_cost,
+    compare_rounds, evaluate,
 };
+
+use prony_wording::undecided_cost;
 
 fn factor(name: &str, levels: &[&str]) -> Factor {
     Factor {
@@ -43,7 +47,9 @@ fn run(design: &Design, metric: Metric, blocks: &[(f64, f64)]) -> Evaluation {
         trials.add(block, 0, BTreeMap::from([(metric, unix)]));
         trials.add(block, 1, BTreeMap::from([(metric, tcp)]));
     }
-    evaluate(design, &trials, &[]).unwrap()
+    let mut evaluation = evaluate(design, &trials, &[]).unwrap();
+    prony_wording::evaluation(design, &mut evaluation);
+    evaluation
 }
 
 /// Returns eight pairs of values whose ratios scatter around `ratio`; `spread` is the approximate
@@ -251,19 +257,47 @@ fn identical_and_constant_values_have_clear_verdicts() {
 
 #[test]
 fn withholding_keeps_the_estimate() {
-    let mut evaluation = run(
-        &sockets(Metric::RatePerS),
-        Metric::RatePerS,
-        &around(12_000.0, 0.969, 0.012),
-    );
-    evaluation.withhold(|_| true, "the generator was saturated");
+    let design = sockets(Metric::RatePerS);
+    let mut evaluation = run(&design, Metric::RatePerS, &around(12_000.0, 0.969, 0.012));
+    for (because, reason) in [
+        (
+            WithheldBecause::Finding(FindingId::GeneratorSaturated.into()),
+            "the load generator, not the server, may have limited the rate (generator-saturated)",
+        ),
+        (
+            WithheldBecause::Noise,
+            "other programs used too much CPU time (noisy-machine)",
+        ),
+    ] {
+        evaluation.withhold(|_| true, &because);
+        prony_wording::evaluation(&design, &mut evaluation);
+        let comparison = &evaluation.comparisons[0];
+        assert_eq!(comparison.verdict, Verdict::Withheld);
+        let expected =
+            "tcp against unix: request rate −3.1% (95% interval −3.9% to −2.2%, 8 blocks)";
+        assert_eq!(
+            comparison.text,
+            format!("{expected}, verdict withheld: {reason}")
+        );
+    }
+}
+
+#[test]
+fn a_doubt_follows_the_claim() {
+    let design = sockets(Metric::RatePerS);
+    let mut evaluation = run(&design, Metric::RatePerS, &around(12_000.0, 0.969, 0.012));
+    evaluation.comparisons[0].crowded_share = Some(0.12);
+    prony_wording::evaluation(&design, &mut evaluation);
     let comparison = &evaluation.comparisons[0];
-    assert_eq!(comparison.verdict, Verdict::Withheld);
-    assert_eq!(
-        comparison.text,
-        "tcp against unix: request rate −3.1% (95% interval −3.9% to −2.2%, 8 blocks), \
-         verdict withheld: the generator was saturated"
-    );
+    let doubt = "other processes used 12% of the cores, so the difference may not be the same on a \
+                 quiet machine";
+    assert_eq!(comparison.doubt.as_deref(), Some(doubt));
+    let claim = "tcp is 3.1% slower than unix (95% interval 2.2% to 3.9%, 8 blocks)";
+    assert_eq!(comparison.text, format!("{claim}; {doubt}"));
+    let document = VerdictDocument::new(ExperimentInfo::default(), &design, evaluation, Vec::new());
+    let found = prony_wording::claim(&document, &document.comparisons[0]).unwrap();
+    assert_eq!(found.whole(), claim);
+    assert_eq!(found.statement, "tcp is 3.1% slower than unix");
 }
 
 /// Returns `count` blocks whose ratios are alternately a little above and below `ratio`.
@@ -333,7 +367,7 @@ fn a_cost_that_differs_while_the_speed_is_undecided() {
     ];
     let cost = changed_cost(&all).unwrap();
     assert_eq!(changed_cost(&all[..1]), None);
-    let said = |undecided: &[Metric]| undecided_cost_text(undecided, "tcp", "unix", cost);
+    let said = |undecided: &[Metric]| undecided_cost(undecided, "tcp", "unix", cost);
     assert_eq!(
         said(&[Metric::RatePerS]).unwrap(),
         "The request rate can't be distinguished on this machine, but the system CPU per request of \
@@ -344,7 +378,7 @@ fn a_cost_that_differs_while_the_speed_is_undecided() {
     assert!(several.starts_with("The request rate and the p99 response time can't be"));
     assert_eq!(said(&[Metric::ServerMemoryBytes]), None, "not a speed");
     let unclear = moved(Metric::InstructionsPerRequest, 0.9, 1.2, 1.3);
-    let said = undecided_cost_text(&[Metric::RatePerS], "tcp", "unix", &unclear);
+    let said = undecided_cost(&[Metric::RatePerS], "tcp", "unix", &unclear);
     assert_eq!(said, None, "the interval contains no change");
 }
 
@@ -369,7 +403,8 @@ fn rounds_next_to_blocks() {
         rounds(|values| values.1, 0.01),
     ];
     let said = |values: &[RoundValues], metric| {
-        let compared = compare_rounds(&design, &evaluation, metric, values);
+        let mut compared = compare_rounds(&design, &evaluation, metric, values);
+        prony_wording::rounds(&mut compared);
         compared.into_iter().map(|one| one.text).collect::<Vec<_>>()
     };
     let text = "Request rate of tcp against unix: computed from the 80 rounds instead of the 8 \
@@ -400,7 +435,9 @@ fn rounds_next_to_blocks() {
         });
         rounds.collect()
     });
-    let compared = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &values).remove(0);
+    let mut compared = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &values);
+    prony_wording::rounds(&mut compared);
+    let compared = &compared[0];
     assert!(compared.rounds_high.is_some_and(|high| high < 1.0));
     assert!(compared.effect.high.is_some_and(|high| high > 1.0));
     assert!(

@@ -3,12 +3,12 @@
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 
 /// A heading such as `request rate by cores`.
-pub(crate) fn title(factor: &str, metric: Metric) -> String {
+pub fn title(factor: &str, metric: Metric) -> String {
     format!("{} by {factor}", metric.noun())
 }
 
 /// The levels of the other factors.
-pub(crate) fn name(line: &Scaling) -> String {
+pub fn name(line: &Scaling) -> String {
     let levels = line.levels.iter().map(|(factor, level)| {
         let with_factor = is_named_with_factor([level.as_str()]);
         level_name(factor, level, with_factor)
@@ -17,7 +17,7 @@ pub(crate) fn name(line: &Scaling) -> String {
 }
 
 /// Describes a line's first and last point.
-pub(crate) fn ends(line: &Scaling) -> String {
+pub fn ends(line: &Scaling) -> String {
     let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
         return name(line);
     };

@@ -2,9 +2,9 @@
 
 use prony_record::goals_phrase;
 use prony_stats::Metric;
+use prony_wording::{load, verdict};
 
-use super::{load, verdict};
-use crate::{Experiment, number};
+use crate::{Experiment, Trial, number};
 
 /// Describes the method in a few sentences.
 pub(crate) fn method(experiment: &Experiment) -> String {
@@ -134,7 +134,7 @@ pub(crate) fn facts(experiment: &Experiment) -> Vec<(String, String)> {
         if experiment.is_search() {
             facts.extend(search(experiment));
         } else {
-            let loads = load::all_loads(&experiment.trials);
+            let loads = all_loads(&experiment.trials);
             facts.extend(loads.into_iter().map(|load| ("Load", load)));
             facts.push((
                 "Each trial",
@@ -149,4 +149,24 @@ pub(crate) fn facts(experiment: &Experiment) -> Vec<(String, String)> {
     }
     let facts = facts.into_iter();
     facts.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// Describes the kinds of load in an experiment, each once. A plan may vary connections or the HTTP
+/// version.
+fn all_loads(trials: &[Trial]) -> Vec<String> {
+    let mut loads: Vec<String> = Vec::new();
+    let mut variants: Vec<usize> = trials.iter().map(|trial| trial.variant).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    let first = |variant| trials.iter().find(|trial| trial.variant == variant);
+    for load in variants
+        .into_iter()
+        .filter_map(first)
+        .map(|trial| load::how(&trial.record))
+    {
+        if !loads.contains(&load) {
+            loads.push(load);
+        }
+    }
+    loads
 }

@@ -2,16 +2,18 @@
 
 use prony_record::{
     FleetAgent, FleetUse, LoadInfo, Outcome, QuicUse, Record, Severity, SourceSpread, SourceUse,
-    Summary,
+    Summary, number,
 };
 
-use super::captions;
 use crate::tone::Tone;
-use crate::{Trial, number};
+
+/// Caveat on the percentiles of a closed loop.
+const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
+    percentiles hide stalls. Use --rate to see them.";
 
 /// The rate and the duration: `48,210 req/s over 10 s`. If requests failed, it is named a rate of
 /// successes. If the offered rate changes, a mean rate is given.
-pub(crate) fn headline(record: &Record) -> String {
+pub fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
     let rate = match record.totals.failed {
         0 => number::rate(record.rate.ok_per_s),
@@ -36,7 +38,7 @@ fn offered(load: &LoadInfo) -> Option<String> {
 }
 
 /// Describes the kind of load: loop, connections, protocol.
-pub(crate) fn how(record: &Record) -> String {
+pub fn how(record: &Record) -> String {
     let load = &record.load;
     let mut parts = vec![match offered(load) {
         Some(offered) => format!(
@@ -95,33 +97,13 @@ pub(crate) fn how(record: &Record) -> String {
     parts.join(", ")
 }
 
-/// Describes the kinds of load in an experiment, each once. A plan may vary connections or the HTTP
-/// version.
-pub(crate) fn all_loads(trials: &[Trial]) -> Vec<String> {
-    let mut loads: Vec<String> = Vec::new();
-    let mut variants: Vec<usize> = trials.iter().map(|trial| trial.variant).collect();
-    variants.sort_unstable();
-    variants.dedup();
-    let first = |variant| trials.iter().find(|trial| trial.variant == variant);
-    for load in variants
-        .into_iter()
-        .filter_map(first)
-        .map(|trial| how(&trial.record))
-    {
-        if !loads.contains(&load) {
-            loads.push(load);
-        }
-    }
-    loads
-}
-
 /// The caveat on a closed loop's percentiles; `None` for an open loop.
-pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
-    (record.load.model == "closed").then_some(captions::CLOSED_LOOP)
+pub fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
+    (record.load.model == "closed").then_some(CLOSED_LOOP)
 }
 
 /// States that an open loop fell short of the offered rate.
-pub(crate) fn shortfall(record: &Record) -> Option<String> {
+pub fn shortfall(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let achieved = record.rate.ok_per_s;
     (achieved < offered * 0.99).then(|| {
@@ -136,7 +118,7 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
 
 /// Returns two strings: the numbers of requests and successes, and the number of failures. The
 /// second is `None` if no request failed.
-pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
+pub fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
         "{}: {} ok",
@@ -157,7 +139,7 @@ pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
 
 /// The requests that were in flight when the load ended, if any. Their outcome is unknown, and the
 /// server is not at fault.
-pub(crate) fn in_flight(record: &Record) -> Option<String> {
+pub fn in_flight(record: &Record) -> Option<String> {
     let totals = &record.totals;
     let bounds = totals.unfinished.saturating_sub(totals.unfinished_untimed);
     let text = format!("in flight at the end: {}", number::count(totals.unfinished));
@@ -173,7 +155,7 @@ pub(crate) fn in_flight(record: &Record) -> Option<String> {
 }
 
 /// The color of a load's summary, determined by its most severe finding.
-pub(crate) fn tone(record: &Record) -> Tone {
+pub fn tone(record: &Record) -> Tone {
     match record.findings.iter().map(|it| it.severity).max() {
         Some(Severity::Error) => Tone::Bad,
         Some(Severity::Warning) => Tone::Care,
@@ -183,7 +165,7 @@ pub(crate) fn tone(record: &Record) -> Tone {
 
 /// The most severe findings in words: `Error: generator stalled`; `None` if no finding is an
 /// error or a warning.
-pub(crate) fn most_severe(record: &Record) -> Option<String> {
+pub fn most_severe(record: &Record) -> Option<String> {
     let ((one, many), severity) = match tone(record) {
         Tone::Bad => (("Error", "Errors"), Severity::Error),
         Tone::Care => (("Warning", "Warnings"), Severity::Warning),
@@ -198,7 +180,7 @@ pub(crate) fn most_severe(record: &Record) -> Option<String> {
 
 /// Formats a percentile or a mean, with ≥ before it if it is only a lower bound. A mean is a lower
 /// bound if any value of the summary is one.
-pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
+pub fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     let is_bound = summary.at_least.iter().any(|bound| bound == name)
         || name == "mean" && !summary.at_least.is_empty();
     let sign = if is_bound { "≥ " } else { "" };
@@ -206,7 +188,7 @@ pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
 }
 
 /// Explains an outcome to readers who don't know its name.
-pub(crate) fn meaning(outcome: Outcome) -> &'static str {
+pub fn meaning(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "",
         Outcome::UnexpectedStatus => "complete responses with an unexpected status",
@@ -233,7 +215,7 @@ pub(crate) fn meaning(outcome: Outcome) -> &'static str {
 }
 
 /// The count of each status: `200: 1,234, 503: 5`.
-pub(crate) fn statuses(record: &Record) -> String {
+pub fn statuses(record: &Record) -> String {
     let each = record.status.iter();
     let texts = each.map(|(status, &n)| format!("{status}: {}", number::count(n)));
     texts.collect::<Vec<_>>().join(", ")
@@ -249,7 +231,7 @@ fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
 }
 
 /// The command, the time and the machine of a load, by name.
-pub(crate) fn provenance(record: &Record) -> Vec<(String, String)> {
+pub fn provenance(record: &Record) -> Vec<(String, String)> {
     let started = record.started_at.replace('T', " ").replace('Z', " UTC");
     let all = [
         ("command", record.command.clone()),
@@ -263,7 +245,7 @@ pub(crate) fn provenance(record: &Record) -> Vec<(String, String)> {
 }
 
 /// The remaining facts by name: bytes, connections, the generator's own cost.
-pub(crate) fn facts(record: &Record) -> Vec<(String, String)> {
+pub fn facts(record: &Record) -> Vec<(String, String)> {
     let totals = &record.totals;
     let bytes = |n: u64| number::bytes(n as f64);
     let mut facts = Vec::new();

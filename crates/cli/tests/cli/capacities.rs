@@ -61,7 +61,7 @@ fn a_goal_that_fails_at_the_lowest_rate_ends_with_status_1() {
     let document: Value = serde_json::from_str(&printed.out).unwrap();
     check_schema(SCHEMA, &document);
     let text = document["text"].as_str().unwrap();
-    let start = "p99 < 1 us: not met even at 1 request a second: p99 was ";
+    let start = "p99 < 1 us: not met even at 1 request a second (p99 is ";
     assert!(text.starts_with(start), "{text}");
     assert_eq!(document["below_per_s"], 1.0);
     assert_eq!(document["searches"].as_array().unwrap().len(), 1);

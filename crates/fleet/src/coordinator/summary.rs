@@ -32,44 +32,48 @@ pub(super) fn findings<'a>(
     merged.collect()
 }
 
-/// Merges findings with the same ID: by the rules of their figures, or else as a list of texts.
+/// Merges findings with the same ID by the rules of their figures. Those that can't be combined are
+/// listed, the most severe first.
 fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
-    let findings: Vec<&Finding> = group.iter().map(|(_, finding)| *finding).collect();
-    let is_of_load = findings.iter().all(|finding| finding.subject.is_load());
-    if let Some(merged) = Finding::merged(&findings, Subject::Load).filter(|_| is_of_load) {
-        let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
-        let text = format!("{}: {}", shorten(&names, of), merged.text);
-        return Some(Finding { text, ..merged });
-    }
-    let mut texts: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    let mut merged: Vec<(Finding, Vec<&str>)> = Vec::new();
     for (name, finding) in group {
-        match texts.iter_mut().find(|(it, _)| it.text == finding.text) {
-            Some((_, names)) => names.push(name),
-            None => texts.push((finding, vec![name])),
+        let combined = merged.iter_mut().find_map(|(known, names)| {
+            *known = known.merged(finding)?;
+            Some(names)
+        });
+        match combined {
+            Some(names) => names.push(name),
+            None => merged.push((Finding::clone(finding), vec![name])),
         }
     }
-    // The sort is stable, so messages of equal severity keep their order.
-    texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
-    let (worst, _) = texts.first()?;
-    let shown = texts.iter().take(TEXTS_MAX);
-    let mut reported: Vec<String> = shown
-        .map(|(finding, names)| {
-            let names = shorten(names, of);
-            // The message may already contain the agent's name.
-            match finding.text.starts_with(&format!("Agent {names} ")) {
-                true => finding.text.clone(),
-                false => format!("{names}: {}", finding.text),
+    // The sort is stable, so findings of equal severity keep their order.
+    merged.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
+    let shown = merged.iter().take(TEXTS_MAX);
+    let mut texts: Vec<String> = shown
+        .map(|(finding, names)| match (&finding.subject, &names[..]) {
+            (Subject::Agent(agent), [name]) if agent == name => finding.text.clone(),
+            // The text may already contain the agent's name.
+            (_, [name]) if finding.text.starts_with(&format!("Agent {name} ")) => {
+                finding.text.clone()
             }
+            _ => format!("{}: {}", shorten(names, of), finding.text),
         })
         .collect();
-    let rest = texts.iter().skip(TEXTS_MAX);
+    let rest = merged.iter().skip(TEXTS_MAX);
     match rest.map(|(_, names)| names.len()).sum::<usize>() {
         0 => {}
-        more => reported.push(format!("And {more} more.")),
+        more => texts.push(format!("And {more} more.")),
     }
+    let is_single = merged.len() == 1;
+    let (worst, _) = merged.into_iter().next()?;
     Some(Finding {
-        text: reported.join(" "),
-        ..Finding::clone(worst)
+        text: texts.join(" "),
+        subject: if is_single {
+            worst.subject
+        } else {
+            Subject::Load
+        },
+        ..worst
     })
 }
 
@@ -240,7 +244,20 @@ mod tests {
         let merged = findings([("a", &a[..]), ("b", &b[..])].into_iter(), 3);
         assert_eq!(merged[0].figures, b[0].figures);
         assert_eq!(merged[0].text, format!("a, b: {}", b[0].text));
-        // Findings about single agents are listed.
+        let merged = findings([("a", &a[..]), ("old", &[]), ("b", &b[..])].into_iter(), 2);
+        assert_eq!(merged[0].text, format!("all 2 agents: {}", b[0].text));
+        // Findings that can't be combined are listed, such as one of an older agent.
+        let old = [Finding::new(
+            FindingId::GeneratorStarved,
+            Severity::Warning,
+            "Old.",
+        )];
+        let reported = [("a", &a[..]), ("old", &old[..]), ("b", &b[..])];
+        let merged = findings(reported.into_iter(), 3);
+        let text = format!("a, b: {} old: Old.", b[0].text);
+        assert_eq!((merged.len(), merged[0].text.as_str()), (1, text.as_str()));
+        assert_eq!(merged[0].figures, b[0].figures);
+        // So are findings about single agents.
         let stalled = |name: &str| {
             let stalls = prony_record::Stalls::default();
             let subject = Subject::Agent(name.to_owned());
@@ -253,6 +270,7 @@ mod tests {
         let (a, b) = (stalled("a"), stalled("b"));
         let merged = findings([("a", &a[..]), ("b", &b[..])].into_iter(), 2);
         assert_eq!(merged[0].text, format!("{} {}", a[0].text, b[0].text));
+        assert_eq!(merged[0].subject, Subject::Load);
     }
 
     fn used(addresses: &[(&str, u64)]) -> SourceUse {

@@ -2,7 +2,6 @@
 //! are combined.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -52,8 +51,9 @@ pub trait Figures: Serialize + DeserializeOwned {
     /// One to three sentences: what was seen, what it means, and what to do.
     fn sentence(&self, subject: &Subject) -> String;
 
-    /// Adds the figures of another agent.
-    fn merge(&mut self, other: &Self);
+    /// Combines the figures with those of another agent. Returns `None` if they differ in a figure
+    /// that both would have to share.
+    fn merged(&self, other: &Self) -> Option<Self>;
 }
 
 /// Figures by name, as in JSON.
@@ -64,20 +64,17 @@ pub type FigureMap = Map<String, Value>;
 pub struct FiguresInfo {
     /// Composes the sentence; `None` if figures are missing.
     pub compose: fn(&Subject, &Map<String, Value>) -> Option<String>,
-    /// Combines the figures of several findings; `None` if one of them lacks figures.
-    pub merge: fn(&[&FigureMap]) -> Option<FigureMap>,
+    /// Combines the figures of two findings; `None` if figures are missing, or if they can't be
+    /// combined.
+    pub merge: fn(&FigureMap, &FigureMap) -> Option<FigureMap>,
 }
 
 impl FiguresInfo {
     pub(super) const fn of<F: Figures>() -> FiguresInfo {
         FiguresInfo {
             compose: |subject, map| read::<F>(map).map(|figures| figures.sentence(subject)),
-            merge: |maps| {
-                let mut all = maps.iter().map(|map| read::<F>(map));
-                let mut sum = all.next()??;
-                for other in all {
-                    sum.merge(&other?);
-                }
+            merge: |one, other| {
+                let sum = read::<F>(one)?.merged(&read(other)?)?;
                 Some(map_of(&sum))
             },
         }
@@ -111,8 +108,10 @@ macro_rules! figures {
                 $sentence
             }
 
-            fn merge(&mut self, other: &Self) {
-                $($crate::finding::figures::$rule(&mut self.$field, &other.$field);)*
+            fn merged(&self, other: &Self) -> Option<Self> {
+                Some($name {
+                    $($field: $crate::finding::figures::$rule(&self.$field, &other.$field)?,)*
+                })
             }
         }
     };
@@ -120,53 +119,57 @@ macro_rules! figures {
 
 pub(super) use figures;
 
-/// Rule: the sum.
-pub(super) fn sum<T: AddAssign + Copy>(own: &mut T, other: &T) {
-    *own += *other;
+/// Rule: the sum. It saturates, because agents may claim any number.
+pub(super) fn sum(own: &u64, other: &u64) -> Option<u64> {
+    Some(own.saturating_add(*other))
+}
+
+/// Rule: the sum of rates.
+pub(super) fn sum_of_rates(own: &f64, other: &f64) -> Option<f64> {
+    Some(own + other)
 }
 
 /// Rule: the sum of each entry.
-pub(super) fn sums<T: AddAssign + Copy>(
-    own: &mut BTreeMap<String, T>,
-    other: &BTreeMap<String, T>,
-) {
+pub(super) fn sums(
+    own: &BTreeMap<String, u64>,
+    other: &BTreeMap<String, u64>,
+) -> Option<BTreeMap<String, u64>> {
+    let mut sums = own.clone();
     for (key, more) in other {
-        own.entry(key.clone())
-            .and_modify(|it| *it += *more)
-            .or_insert(*more);
+        let count = sums.entry(key.clone()).or_default();
+        *count = count.saturating_add(*more);
     }
+    Some(sums)
 }
 
 /// Rule: the larger value; any value is larger than none.
-pub(super) fn most<T: PartialOrd + Clone>(own: &mut T, other: &T) {
-    if *other > *own {
-        *own = other.clone();
-    }
+pub(super) fn most<T: PartialOrd + Clone>(own: &T, other: &T) -> Option<T> {
+    Some(if *other > *own { other } else { own }.clone())
 }
 
 /// Rule: the smaller value.
-pub(super) fn least<T: PartialOrd + Clone>(own: &mut T, other: &T) {
-    if *other < *own {
-        *own = other.clone();
-    }
+pub(super) fn least<T: PartialOrd + Clone>(own: &T, other: &T) -> Option<T> {
+    Some(if *other < *own { other } else { own }.clone())
 }
 
-/// Rule: the value of the first agent, because all have the same.
-pub(super) fn same<T>(_: &mut T, _: &T) {}
+/// Rule: findings that differ in this figure are not combined.
+pub(super) fn same<T: PartialEq + Clone>(own: &T, other: &T) -> Option<T> {
+    (own == other).then(|| own.clone())
+}
 
 /// Rule: the stalls of the agent whose stalls took longest in total.
-pub(super) fn longest_stalls(own: &mut Stalls, other: &Stalls) {
-    *own = own.longer(*other);
+pub(super) fn longest_stalls(own: &Stalls, other: &Stalls) -> Option<Stalls> {
+    Some(own.longer(*other))
 }
 
 /// Rule: the quota that stopped its group most often.
-pub(super) fn worst_quota(own: &mut Throttling, other: &Throttling) {
-    *own = own.worse(*other);
+pub(super) fn worst_quota(own: &Throttling, other: &Throttling) -> Option<Throttling> {
+    Some(own.worse(*other))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Errors, Finding, Severity, StreamsLimited};
+    use super::super::{Errors, Finding, PortExhaustion, Severity, StreamsLimited};
     use super::*;
 
     fn errors(failed: u64, reason: &str) -> Finding {
@@ -193,7 +196,8 @@ mod tests {
             old.with_subject(Subject::Agent("a".to_owned())).text,
             "All failed."
         );
-        assert_eq!(Finding::merged(&[&old, &again], Subject::Load), None);
+        assert_eq!(old.merged(&again), None);
+        assert_eq!(old.merged(&old), Some(old.clone()));
     }
 
     #[test]
@@ -203,11 +207,27 @@ mod tests {
             severity: Severity::Error,
             ..two
         };
-        let merged = Finding::merged(&[&one, &worst], Subject::Load).unwrap();
+        let merged = one.merged(&worst).unwrap();
         assert_eq!(merged.severity, Severity::Error);
         assert_eq!(
             merged.text,
             "5 of 20 requests failed (25%): 5 timeout. timeout: y (4×). timeout: x (1×)."
         );
+    }
+    #[test]
+    fn findings_that_differ_in_a_shared_figure_or_in_the_subject_are_not_combined() {
+        let exhausted = |ports: &str| {
+            let ports = ports.to_owned();
+            Finding::of(Severity::Error, &PortExhaustion { failed: 2, ports })
+        };
+        let merged = exhausted("few").merged(&exhausted("few")).unwrap();
+        assert_eq!(merged.figures::<PortExhaustion>().unwrap().failed, 4);
+        assert_eq!(exhausted("few").merged(&exhausted("none")), None);
+        let of_agent = exhausted("few").with_subject(Subject::Agent("a".to_owned()));
+        assert_eq!(of_agent.merged(&exhausted("few")), None);
+        let most = errors(u64::MAX, "timeout: x");
+        assert_eq!(most.merged(&exhausted("few")), None);
+        let merged = most.merged(&most).unwrap().figures::<Errors>().unwrap();
+        assert_eq!(merged.failed, u64::MAX, "agents may claim any number");
     }
 }

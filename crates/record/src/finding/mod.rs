@@ -90,13 +90,12 @@ impl Finding {
 
     /// The same finding about another subject. Findings without figures keep their text.
     pub fn with_subject(&self, subject: Subject) -> Finding {
-        let info = self.kind_figures();
-        let text = info.and_then(|info| (info.compose)(&subject, &self.figures));
-        Finding {
-            text: text.unwrap_or_else(|| self.text.clone()),
+        let mut finding = Finding {
             subject,
             ..self.clone()
-        }
+        };
+        finding.text = finding.composed().unwrap_or(finding.text);
+        finding
     }
 
     /// The figures in JSON after a change to each of their texts.
@@ -119,17 +118,27 @@ impl Finding {
         Finding { figures, ..self }
     }
 
-    /// Combines findings of one kind by the rules of their figures, with the highest severity.
-    /// Returns `None` if one of them has no figures.
-    pub fn merged(findings: &[&Finding], subject: Subject) -> Option<Finding> {
-        let worst = findings.iter().max_by_key(|finding| finding.severity)?;
-        let info = worst.kind_figures()?;
-        let all: Vec<&Map<String, Value>> = findings.iter().map(|it| &it.figures).collect();
+    /// Combines this finding with another one of the same kind and subject by the rules of their
+    /// figures, with the higher severity. Returns `None` if their figures can't be combined.
+    /// Findings without known figures are combined only if they say the same.
+    pub fn merged(&self, other: &Finding) -> Option<Finding> {
+        if (&self.id, &self.subject) != (&other.id, &other.subject) {
+            return None;
+        }
+        let severity = self.severity.max(other.severity);
+        if (&self.text, &self.figures) == (&other.text, &other.figures) && self.composed().is_none()
+        {
+            return Some(Finding {
+                severity,
+                ..self.clone()
+            });
+        }
         let merged = Finding {
-            figures: (info.merge)(&all)?,
-            ..Finding::clone(worst)
+            severity,
+            figures: (self.kind_figures()?.merge)(&self.figures, &other.figures)?,
+            ..self.clone()
         };
-        Some(merged.with_subject(subject))
+        Some(merged.with_subject(merged.subject.clone()))
     }
 
     /// Creates a finding. Its severity must be one that the registry lists for `id`.
@@ -145,6 +154,11 @@ impl Finding {
             text: text.into(),
             figures: Map::new(),
         }
+    }
+
+    /// Composes the sentence from the figures, if the kind is known and has them.
+    fn composed(&self) -> Option<String> {
+        (self.kind_figures()?.compose)(&self.subject, &self.figures)
     }
 
     fn kind_figures(&self) -> Option<FiguresInfo> {

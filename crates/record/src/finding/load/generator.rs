@@ -200,7 +200,7 @@ figures! {
         /// True if the generator was saturated.
         saturated: bool = most,
         /// The highest arrival rate.
-        rate_per_s: f64 = sum,
+        rate_per_s: f64 = sum_of_rates,
         /// True if the rate changed.
         rate_changes: bool = same,
         /// Connections.

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use prony_record::{Finding, FindingId, Severity, Throttling};
+use prony_record::finding::CpuQuota;
+use prony_record::{Finding, Severity, Throttling};
 
 use crate::socket::system;
 
@@ -110,17 +111,12 @@ pub fn cpu_quota_finding() -> Option<Finding> {
     let group = quotas
         .tightest()
         .filter(|group| group.cores < cores as f64)?;
-    Some(Finding::new(
-        FindingId::CpuQuota,
-        Severity::Note,
-        format!(
-            "A CPU quota of {} is in force (control group {}), on {cores} cores. It limits this \
-             load and every other program of the group together. Raise it, or run the load outside \
-             of the group.",
-            Throttling::cores_text(group.cores),
-            group.name
-        ),
-    ))
+    let quota = CpuQuota {
+        quota_cores: group.cores,
+        cores: cores as u64,
+        group: group.name.clone(),
+    };
+    Some(Finding::of(Severity::Note, &quota))
 }
 
 impl QuotaCounters {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::{PORT_RANGE_NAME, PortOutlook, PortsScarce};
+use prony_record::{Finding, Severity};
 
 use crate::error::{SettingsError, SpecError};
 use crate::settings::SourceOrder;
@@ -129,7 +130,7 @@ impl PortDemand {
         let error = SettingsError::value("connections", connections).text(format!(
             " needs that many local ports, but {supply} ({}); use at most {} connections, \
                 connect from more addresses (",
-            local::PORT_RANGE_NAME,
+            PORT_RANGE_NAME,
             self.available(1.0)
         ));
         Err(SpecError::Environment(error.name("source").text(
@@ -146,38 +147,19 @@ impl PortDemand {
         if needed + taken <= self.available(SCARCE_SHARE) {
             return None;
         }
-        let (severity, can) = match needed + taken > all {
-            true if connections + taken <= all => (
-                Severity::Note,
-                "may exhaust the ports of an address that is drawn often",
-            ),
-            true => (Severity::Warning, "will exhaust these ports"),
-            false => (Severity::Note, "may exhaust these ports"),
+        let (severity, outlook) = match needed + taken > all {
+            true if connections + taken <= all => (Severity::Note, PortOutlook::MayRunOutForOne),
+            true => (Severity::Warning, PortOutlook::WillRunOut),
+            false => (Severity::Note, PortOutlook::MayRunOut),
         };
-        let others = match (taken, held.waiting) {
-            (0, _) => String::new(),
-            (taken, 0) => format!(", of which other programs hold {taken}"),
-            (taken, waiting) => format!(
-                ", of which other programs hold {taken}, {} of them in TIME_WAIT for up to a \
-                    minute because those programs closed first",
-                waiting.min(taken)
-            ),
+        let scarce = PortsScarce {
+            outlook,
+            connections,
+            ports: all,
+            held: taken,
+            waiting: held.waiting.min(taken),
         };
-        let wait = match held.waiting {
-            0 => "",
-            _ => ", or wait a minute",
-        };
-        Some(Finding::new(
-            FindingId::PortsScarce,
-            severity,
-            format!(
-                "The load's addresses have {all} local ports for connections to the \
-                server{others}, \
-                 and {connections} connections {can}. Use more source addresses (--source \
-                 FIRST-LAST) or fewer connections, or widen {}{wait}.",
-                local::PORT_RANGE_NAME
-            ),
-        ))
+        Some(Finding::of(severity, &scarce))
     }
 }
 
@@ -189,7 +171,7 @@ pub(crate) fn described() -> String {
         |count| {
             format!(
                 "one source address has {count} local ports for one destination ({})",
-                local::PORT_RANGE_NAME
+                PORT_RANGE_NAME
             )
         },
     )
@@ -236,17 +218,27 @@ mod tests {
     #[test]
     fn scarce_ports_are_predicted_from_open_connections() {
         let found = |connections, pairs, held, waiting| {
-            let finding = demand(connections, pairs, held, waiting).finding();
-            finding.map(|finding| (finding.severity, finding.text))
+            let finding = demand(connections, pairs, held, waiting).finding()?;
+            Some((finding.severity, finding.figures::<PortsScarce>().unwrap()))
         };
         assert_eq!(found(80, 1, 0, 0), None);
         assert_eq!(found(20, 1, 60, 60), None);
-        let (severity, text) = found(81, 1, 0, 0).unwrap();
-        assert_eq!(severity, Severity::Note);
-        assert!(!text.contains("TIME_WAIT") && text.contains("--source"));
-        let (severity, text) = found(20, 1, 90, 85).unwrap();
-        assert_eq!(severity, Severity::Warning);
-        assert!(text.contains("hold 90") && text.contains("85 of them in TIME_WAIT"));
+        let expected = PortsScarce {
+            outlook: PortOutlook::MayRunOut,
+            connections: 81,
+            ports: 100,
+            held: 0,
+            waiting: 0,
+        };
+        assert_eq!(found(81, 1, 0, 0), Some((Severity::Note, expected)));
+        let expected = PortsScarce {
+            outlook: PortOutlook::WillRunOut,
+            connections: 20,
+            ports: 100,
+            held: 90,
+            waiting: 85,
+        };
+        assert_eq!(found(20, 1, 90, 85), Some((Severity::Warning, expected)));
         assert_eq!(found(20, 2, 90, 85), None, "another source has its own");
     }
 
@@ -263,7 +255,8 @@ mod tests {
         assert!((2000..2100).contains(&drawn.needed()), "{drawn:?}");
         let finding = drawn.finding().unwrap();
         assert_eq!(finding.severity, Severity::Note);
-        assert!(finding.text.contains("drawn often"), "{}", finding.text);
+        let figures: PortsScarce = finding.figures().unwrap();
+        assert_eq!(figures.outlook, PortOutlook::MayRunOutForOne);
         // With a single source there is nothing to choose.
         let one = PortDemand {
             is_random: true,

@@ -79,7 +79,7 @@ pub fn wait_for_server(
                 return Err(NotReady::Stopped);
             }
             if waited >= limit {
-                let targets = target_names(spec);
+                let targets = target_names(spec).text();
                 return Err(NotReady::TimedOut {
                     targets,
                     limit,
@@ -90,7 +90,7 @@ pub fn wait_for_server(
                 reported = Some(waited);
                 report(&format!(
                     "waiting for {} ({} s of {} s; {last})",
-                    target_names(spec),
+                    target_names(spec).text(),
                     waited.as_secs(),
                     limit.as_secs()
                 ));

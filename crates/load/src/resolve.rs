@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::ResolveUnused;
+use prony_record::{Finding, Severity};
 
 use crate::error::{SettingsError, SpecError};
 use crate::permits::Permits;
@@ -13,9 +14,6 @@ use crate::socket::Peer;
 use crate::source::Sources;
 use crate::target::TargetIndices;
 use crate::url::{self, Url};
-
-/// Maximum number of unused entries of `--resolve` that the finding names.
-const UNUSED_NAMED_MAX: usize = 5;
 
 /// An entry `HOST:PORT:ADDR[,ADDR]…` of `--resolve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,25 +91,9 @@ pub(crate) fn unused_entries(
         .collect();
     let unused = settings.resolve.iter().enumerate();
     let unused = unused.filter(|(index, _)| !used.contains(index));
-    let unused: Vec<&str> = unused.map(|(_, typed)| typed.as_str()).collect();
-    if unused.is_empty() {
-        return Ok(None);
-    }
-    let shown = unused.len().min(UNUSED_NAMED_MAX);
-    let more = match unused.len() - shown {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let text = format!(
-        "No request uses these entries of --resolve: {}{more}. Host and port must be those of a \
-         request's URL, and only the first entry for them applies.",
-        unused[..shown].join(" ")
-    );
-    Ok(Some(Finding::new(
-        FindingId::ResolveUnused,
-        Severity::Note,
-        text,
-    )))
+    let entries: Vec<String> = unused.map(|(_, typed)| typed.clone()).collect();
+    let unused = (!entries.is_empty()).then_some(ResolveUnused { entries });
+    Ok(unused.map(|unused| Finding::of(Severity::Note, &unused)))
 }
 
 /// Resolves host names before a load and while it runs.

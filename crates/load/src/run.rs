@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use prony_record::{Finding, FindingId, Nanos, Record, RecordError, Recorder, Severity};
+use prony_record::finding::{IoFallback, SocketsFailed};
+use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
 use crate::probe::reach;
@@ -504,12 +505,11 @@ pub(crate) fn merge(
         .extend(limited.map(|limit| findings::streams_limited(&record, limit)));
     record.findings.extend(sink.preconnect.finding());
     if let Some((at, error)) = &sink.sockets_failed {
-        let text = format!(
-            "The load ended after {:.1} s, because its sockets failed: {error}. The results cover \
-             the time until then.",
-            at.as_secs_f64()
-        );
-        let finding = Finding::new(FindingId::SocketsFailed, Severity::Error, text);
+        let figures = SocketsFailed {
+            at_s: at.as_secs_f64(),
+            error: error.to_string(),
+        };
+        let finding = Finding::of(Severity::Error, &figures);
         record.findings.push(finding);
     }
     record.findings.extend(sink.refusals.finding(spec));
@@ -517,9 +517,11 @@ pub(crate) fn merge(
     let ok = record.totals.ok;
     record.findings.extend(sink.body_waits.finding(ok));
     record.findings.extend_from_slice(&spec.forecast);
-    if let Some(reason) = &spec.placement.fallback {
-        let note = Finding::new(FindingId::IoFallback, Severity::Note, reason.as_str());
-        record.findings.push(note);
+    if let Some(error) = &spec.placement.io_uring_error {
+        let error = error.clone();
+        record
+            .findings
+            .push(Finding::of(Severity::Note, &IoFallback { error }));
     }
     Ok(RunResult {
         record,

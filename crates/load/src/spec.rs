@@ -127,8 +127,8 @@ pub(crate) struct Placement {
     pub(crate) backend: Backend,
     /// The interface of a load that bypasses the kernel's TCP.
     pub(crate) bypass: Option<Bypass>,
-    /// Reason why the automatically chosen backend is not the best one; `None` if it is.
-    pub(crate) fallback: Option<String>,
+    /// Error of the operating system if the backend was chosen because io_uring is not available.
+    pub(crate) io_uring_error: Option<String>,
 }
 
 /// A script that the settings name.
@@ -242,8 +242,9 @@ impl LoadSettings {
         let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &listed)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let io = settings.io.unwrap_or(IoChoice::Auto);
-        let (backend, fallback) = Backend::choose(io, threads, connections_here.div_ceil(threads))
-            .map_err(SpecError::Environment)?;
+        let (backend, io_uring_error) =
+            Backend::choose(io, threads, connections_here.div_ceil(threads))
+                .map_err(SpecError::Environment)?;
         let script = NamedScript::of(settings, listed.templates.is_some())?;
         // Over HTTP/2, the header Connection is not sent.
         let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
@@ -285,7 +286,7 @@ impl LoadSettings {
                 cores: settings.cores.clone().map_or_else(Vec::new, |it| it.0),
                 backend,
                 bypass,
-                fallback,
+                io_uring_error,
             },
             script,
             info: LoadInfo::default(),

@@ -8,9 +8,6 @@ use std::os::fd::AsRawFd;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Name of the system setting for the range of local ports.
-pub(crate) const PORT_RANGE_NAME: &str = "net.ipv4.ip_local_port_range";
-
 /// A local address and local ports that override the system's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Source {

@@ -7,7 +7,8 @@
 //! beginnings of a few responses immediately. If their rest then arrives at once, the server was
 //! waiting for the acknowledgment.
 
-use prony_record::{Exchange, Finding, FindingId, Nanos, Severity, number};
+use prony_record::finding::DelayedAcks;
+use prony_record::{Exchange, Finding, Nanos, Severity};
 
 /// Minimum time from the first to the last byte of a delayed response. The kernel's timer takes 40
 /// ms, and the first byte may be read late.
@@ -121,23 +122,14 @@ impl BodyWaits {
         }
         let mut tested = self.tested.clone();
         tested.sort_unstable();
-        let text = format!(
-            "In {} of {} responses, the rest arrived {} after the first byte on average. The \
-             server held it back until the kernel here acknowledged the beginning, which it does \
-             after 40 ms or more (Nagle's algorithm with delayed acknowledgments): in {tests} \
-             further responses, prony acknowledged the beginning immediately, and the rest \
-             arrived {} after it (median). Make the server send head and body in one write, or set \
-             TCP_NODELAY on its connections.",
-            number::count(delayed),
-            number::count(ok),
-            number::time(mean.as_micros_f64()),
-            number::time(tested[tests / 2].as_micros_f64()),
-        );
-        Some(Finding::new(
-            FindingId::DelayedAcks,
-            Severity::Warning,
-            text,
-        ))
+        let figures = DelayedAcks {
+            delayed,
+            ok,
+            delay_us: mean.as_micros_f64(),
+            acknowledged: tests as u64,
+            acknowledged_delay_us: tested[tests / 2].as_micros_f64(),
+        };
+        Some(Finding::of(Severity::Warning, &figures))
     }
 }
 
@@ -148,7 +140,7 @@ mod tests {
     /// Returns the finding of a worker with one connection. The response with a given number takes
     /// `wait_ms` from its first to its last byte; the function's second argument is true if the
     /// response's beginning is acknowledged immediately.
-    fn finding_of(responses: u64, wait_ms: impl Fn(u64, bool) -> u64) -> Option<String> {
+    fn finding_of(responses: u64, wait_ms: impl Fn(u64, bool) -> u64) -> Option<DelayedAcks> {
         let mut waits = BodyWaits::default();
         for number in 0..responses {
             let is_test = waits.is_testing() && waits.tests(7);
@@ -166,16 +158,16 @@ mod tests {
             };
             waits.ended(7, &exchange, true);
         }
-        waits.finding(responses).map(|finding| finding.text)
+        waits.finding(responses)?.figures()
     }
 
     #[test]
     fn responses_that_wait_for_an_acknowledgment_are_found() {
         let nagle = |number, is_test| if is_test { 1 } else { 41 + number % 4 * 4 };
-        let text = finding_of(200, nagle).unwrap();
-        let begin = "In 192 of 200 responses, the rest arrived 47.2 ms after the first byte";
-        assert!(text.starts_with(begin), "{text}");
-        assert!(text.contains("in 8 further responses"), "{text}");
+        let found = finding_of(200, nagle).unwrap();
+        assert_eq!((found.delayed, found.ok, found.acknowledged), (192, 200, 8));
+        assert_eq!(found.acknowledged_delay_us, 1_000.0);
+        assert!((found.delay_us - 47_200.0).abs() < 100.0, "{found:?}");
         assert!(finding_of(20, nagle).is_some());
         assert_eq!(finding_of(12, nagle), None, "too few responses");
         let distant = |number, is_test| 80 + nagle(number, is_test);

@@ -12,7 +12,8 @@
 use std::io;
 use std::time::Duration;
 
-use prony_record::{Finding, FindingId, Nanos, Outcome, Severity, number};
+use prony_record::finding::ConnectionsLate;
+use prony_record::{Finding, Nanos, Outcome, Severity, number};
 
 use super::connections::SendState;
 use super::pace::Pace;
@@ -27,8 +28,6 @@ use crate::socket::{Close, Sockets};
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
-/// Maximum number of reasons that the finding lists, most frequent first.
-const NAMED_REASONS_MAX: usize = 3;
 
 /// Result of opening connections before a load.
 #[derive(Debug, Clone, Default)]
@@ -54,32 +53,15 @@ impl PreconnectReport {
         if missing == 0 {
             return None;
         }
-        let by_count = self.reasons.by_count();
-        let (named, others) = by_count.split_at(by_count.len().min(NAMED_REASONS_MAX));
-        let mut why: Vec<String> = named
-            .iter()
-            .map(|(outcome, reason, count)| format!("{}: {reason} ({count}×)", outcome.name()))
-            .collect();
-        let others: u64 = others.iter().map(|(.., count)| count).sum();
-        if others > 0 {
-            why.push(format!("other reasons ({others}×)"));
-        }
-        let explained: u64 = by_count.iter().map(|(.., count)| count).sum();
-        let late = u64::from(missing).saturating_sub(explained);
-        if late > 0 {
-            why.push(format!("not established in time ({late}×)"));
-        }
-        let text = format!(
-            "{missing} of {} connections were not open when the load began. They were opened when \
-             requests were due on them. Reasons: {}.",
-            self.wanted,
-            why.join("; ")
-        );
-        Some(Finding::new(
-            FindingId::ConnectionsLate,
-            Severity::Note,
-            text,
-        ))
+        let reasons = self.reasons.by_count().into_iter();
+        let reasons = reasons
+            .map(|(outcome, reason, count)| (format!("{}: {reason}", outcome.name()), count));
+        let late = ConnectionsLate {
+            missing: missing.into(),
+            wanted: self.wanted.into(),
+            reasons: reasons.collect(),
+        };
+        Some(Finding::of(Severity::Note, &late))
     }
 }
 

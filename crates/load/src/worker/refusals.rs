@@ -7,7 +7,8 @@
 
 use std::io;
 
-use prony_record::{Finding, FindingId, Nanos, Outcome, Severity, number};
+use prony_record::finding::{NothingListens, TargetNames, TlsFailed};
+use prony_record::{Finding, Nanos, Outcome, Severity};
 
 use crate::connection::Reason;
 use crate::progress::Control;
@@ -117,51 +118,46 @@ impl Refusals {
     /// The finding about a load in which every connection attempt failed.
     pub(crate) fn finding(&self, spec: &LoadSpec) -> Option<Finding> {
         let since = self.since.filter(|_| !self.ruled_out)?;
-        let names = target_names(spec);
-        let span = number::span(self.last.since(since).as_secs_f64());
-        let all = |count, noun: &str, one: &str, many: &str| match count {
-            1 => format!("the only {noun} {one}"),
-            count => format!("all {count} {noun}s in {span} {many}"),
-        };
-        let error = &self.error;
-        let (id, text) = if self.handshakes == 0 {
-            let failed = all(
-                self.count,
-                "connection attempt",
-                "was refused",
-                "were refused",
-            );
-            let text = format!(
-                "Nothing is listening on {names}: {failed} ({error}). Start the server, correct the \
-                 address, or wait for the server with --wait-for-server."
-            );
-            (FindingId::NothingListens, text)
-        } else {
-            let failed = all(self.handshakes, "TLS handshake", "failed", "failed");
-            let text = format!("No TLS connection to {names} was established: {failed} ({error}).");
-            (FindingId::TlsFailed, text)
-        };
-        Some(Finding::new(id, Severity::Error, text))
+        let targets = target_names(spec);
+        let span_s = self.last.since(since).as_secs_f64();
+        let error = self.error.clone();
+        Some(match self.handshakes {
+            0 => {
+                let figures = NothingListens {
+                    targets,
+                    attempts: self.count,
+                    span_s,
+                    error,
+                };
+                Finding::of(Severity::Error, &figures)
+            }
+            handshakes => {
+                let figures = TlsFailed {
+                    targets,
+                    handshakes,
+                    span_s,
+                    error,
+                };
+                Finding::of(Severity::Error, &figures)
+            }
+        })
     }
 }
 
 /// The addresses that a load connects to.
-pub(crate) fn target_names(spec: &LoadSpec) -> String {
-    let mut names: Vec<String> = Vec::new();
+pub(crate) fn target_names(spec: &LoadSpec) -> TargetNames {
+    let mut named: Vec<String> = Vec::new();
     for target in &spec.targets {
         let name = match &target.peer {
             Peer::Tcp(address) => address.to_string(),
             Peer::Quic(address) => format!("UDP {address}"),
             Peer::Unix(path) => path.display().to_string(),
         };
-        if !names.contains(&name) {
-            names.push(name);
+        if !named.contains(&name) {
+            named.push(name);
         }
     }
-    let further = names.len().saturating_sub(TARGETS_NAMED_MAX);
-    names.truncate(TARGETS_NAMED_MAX);
-    match further {
-        0 => names.join(", "),
-        further => format!("{} and {further} more addresses", names.join(", ")),
-    }
+    let further = named.len().saturating_sub(TARGETS_NAMED_MAX) as u64;
+    named.truncate(TARGETS_NAMED_MAX);
+    TargetNames { named, further }
 }

@@ -1,6 +1,7 @@
 //! Detects connection attempts whose duration suggests that the SYN was lost and sent again.
 
-use prony_record::{Finding, FindingId, Nanos, Severity};
+use prony_record::finding::SynRetransmitted;
+use prony_record::{Finding, Nanos, Severity};
 
 /// Times at which a SYN is retransmitted, in seconds after the first SYN. RFC 6298 leads to 1 and 3
 /// seconds; Linux adds the other times if its first retries are linear.
@@ -45,14 +46,11 @@ impl ConnectCounts {
             true => Severity::Warning,
             false => Severity::Note,
         };
-        let text = format!(
-            "{} of {} connection attempts took about 1 s, 3 s or another SYN retransmission \
-                delay. From these times, prony concludes that SYNs were lost; it has not observed \
-                where. If the server's listen queue overflows, raise its backlog (on Linux, see \
-                net.core.somaxconn); otherwise, look for packet loss on the path.",
-            self.retransmitted, self.made
-        );
-        Some(Finding::new(FindingId::SynRetransmitted, severity, text))
+        let figures = SynRetransmitted {
+            retransmitted: self.retransmitted,
+            connects: self.made,
+        };
+        Some(Finding::of(severity, &figures))
     }
 }
 

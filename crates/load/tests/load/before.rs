@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec, RunResult, run_at};
+use prony_record::finding::ConnectionsLate;
 use prony_record::{FindingId, Outcome};
 
 use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
@@ -138,7 +139,8 @@ fn a_server_that_closes_before_the_start_is_connected_to_again() {
     let late = found
         .find(|it| it.id == FindingId::ConnectionsLate)
         .unwrap();
-    assert!(late.text.starts_with("10 of 40 connections"), "{late:?}");
+    let late = late.figures::<ConnectionsLate>().unwrap();
+    assert_eq!((late.missing, late.wanted), (10, 40));
 }
 
 #[test]

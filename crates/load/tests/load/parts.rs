@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadScope, RunError, ShardRange, run_at};
+use prony_record::finding::ResolveUnused;
 use prony_record::{FindingId, Record};
 
 use crate::harness::{Served, options, resolve};
@@ -43,20 +44,16 @@ fn unused_entries_of_resolve_are_named_before_the_load() {
         let spec = resolve("http://a.test:81/", &words).unwrap();
         let mut findings = spec.forecast().iter();
         let unused = findings.find(|it| it.id == FindingId::ResolveUnused);
-        unused.map(|it| it.text.clone())
+        unused.map(|it| it.figures::<ResolveUnused>().unwrap().entries)
     };
     let used = "--resolve A.test:81:127.0.0.1";
     assert_eq!(named(used), None);
     let other_port = "a.test:80:127.0.0.1";
     let shadowed = "a.test:81:127.0.0.2";
-    let text = named(&format!(
+    let entries = named(&format!(
         "{used} --resolve {other_port} --resolve {shadowed}"
-    ))
-    .unwrap();
-    assert!(
-        text.contains(&format!(": {other_port} {shadowed}.")),
-        "{text}"
-    );
+    ));
+    assert_eq!(entries.unwrap(), [other_port, shadowed]);
     // A redirect may lead to the other port.
     assert_eq!(
         named(&format!("{used} --resolve {other_port} --follow 1")),

@@ -1,6 +1,6 @@
 //! Findings about the load generator.
 
-use crate::finding::Severity::{Error, Warning};
+use crate::finding::Severity::{Error, Note, Warning};
 use crate::finding::figures::figures;
 use crate::finding::{FindingInfo, TrialFolding, WithheldVerdicts};
 use crate::number;
@@ -255,4 +255,54 @@ impl ScheduleMissed {
             number::rate_figure(self.rate_per_s),
         )
     }
+}
+
+pub(in crate::finding) const CPU_QUOTA: FindingInfo = FindingInfo {
+    seen: "A CPU quota applies to the load generator. This is reported before the load starts.",
+    severities: &[(Note, "")],
+    meaning: "The control group of the generator, or an ancestor of it, may use less CPU time than \
+        the machine's cores have. This limits nothing until the quota is used up, which \
+        `generator-throttled` reports.",
+    action: "Raise the quota, or run the load outside of the group, if the load comes close to it.",
+    ..BASE
+};
+
+figures! {
+    /// A quota that may limit the generator.
+    CpuQuota {
+        /// CPU time that the control group may use, in cores.
+        quota_cores: f64 = same,
+        /// Cores that the generator may run on.
+        cores: u64 = same,
+        /// Path of the control group.
+        group: String = same,
+    }
+    |it, _subject| format!(
+        "A CPU quota of {} is in force (control group {}), on {} cores. It limits this load and \
+         every other program of the group together. Raise it, or run the load outside of the group.",
+        Throttling::cores_text(it.quota_cores),
+        it.group,
+        it.cores
+    )
+}
+
+pub(in crate::finding) const IO_FALLBACK: FindingInfo = FindingInfo {
+    seen: "io_uring was chosen automatically but is not available.",
+    severities: &[(Note, "")],
+    meaning: "The load ran on the readiness backend, which needs more CPU per request.",
+    action: "Nothing, unless the generator is at its limit. The text says why io_uring is not \
+    available.",
+    ..BASE
+};
+
+figures! {
+    /// A load without io_uring.
+    IoFallback {
+        /// Error of the operating system that tells why io_uring is not available.
+        error: String = same,
+    }
+    |it, _subject| format!(
+        "io_uring is not available on this system ({}), so the load used epoll",
+        it.error
+    )
 }

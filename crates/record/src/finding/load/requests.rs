@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::finding::Severity::{Error, Note, Warning};
 use crate::finding::figures::figures;
 use crate::finding::{FindingInfo, WithheldVerdicts};
+use crate::load_abort::LoadAbort;
 use crate::number;
 
 const BASE: FindingInfo = FindingInfo::BASE;
@@ -114,4 +115,68 @@ figures! {
             number::share(it.retried as f64 / it.started.max(1) as f64)
         )
     }
+}
+
+pub(in crate::finding) const DELAYED_ACKS: FindingInfo = FindingInfo {
+    seen: "The server held back the rest of responses until their beginning was acknowledged.",
+    severities: &[(Warning, "")],
+    meaning: "The server sends a response in several writes without TCP_NODELAY. Nagle's algorithm \
+        then holds the last write back until the peer acknowledges the earlier ones, and the peer \
+        delays this acknowledgment, on Linux by 40 ms or more. At least half of the responses \
+        that arrived in several parts took 35 ms or longer from the first to the last byte. prony \
+        then acknowledged the beginning of up to 8 responses per worker immediately, and their \
+        rest arrived at least 30 ms sooner. These responses are part of the results.",
+    action: "Send head and body in one write, or set TCP_NODELAY on the server's connections.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
+figures! {
+    /// Responses whose rest waited for an acknowledgment.
+    DelayedAcks {
+        /// Number of delayed responses.
+        delayed: u64 = sum,
+        /// Number of successful requests.
+        ok: u64 = sum,
+        /// Mean time from the first to the last byte of a delayed response, in microseconds.
+        delay_us: f64 = most,
+        /// Number of responses whose beginning was acknowledged immediately.
+        acknowledged: u64 = sum,
+        /// Median time from the first to the last byte of these, in microseconds.
+        acknowledged_delay_us: f64 = most,
+    }
+    |it, _subject| format!(
+        "In {} of {} responses, the rest arrived {} after the first byte on average. The server \
+         held it back until the kernel here acknowledged the beginning, which it does after 40 ms \
+         or more (Nagle's algorithm with delayed acknowledgments): in {} further responses, prony \
+         acknowledged the beginning immediately, and the rest arrived {} after it (median). Make \
+         the server send head and body in one write, or set TCP_NODELAY on its connections.",
+        number::count(it.delayed),
+        number::count(it.ok),
+        number::time(it.delay_us),
+        it.acknowledged,
+        number::time(it.acknowledged_delay_us)
+    )
+}
+
+pub(in crate::finding) const LOAD_ABORTED: FindingInfo = FindingInfo {
+    seen: "A condition of `--abort-if` ended the load early.",
+    severities: &[(Warning, "")],
+    meaning: "The condition held over the most recent window (`--abort-window`). The results \
+        cover the time up to the end of the load, including the requests in flight. In an \
+        experiment, the block is not counted, and no more blocks are run.",
+    action: "Look at the rate and the response times over time (`--html`) to see where the \
+    condition \
+             began to hold.",
+    ..BASE
+};
+
+figures! {
+    /// A load that a condition ended.
+    LoadAborted {
+        /// The condition and its value.
+        abort: LoadAbort = same,
+    }
+    |it, _subject| format!("{}. The results cover the time until then.", it.abort.text())
 }

@@ -19,6 +19,8 @@ mod wrk;
 
 use std::ffi::OsString;
 
+use prony_load::Notation;
+
 pub use session::{Ending, Session, Stop};
 
 /// A tool whose arguments and output are emulated.
@@ -53,6 +55,16 @@ impl Tool {
         Tool::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
+    /// The names of the engine's settings in the tool's messages.
+    pub(crate) fn notation(self) -> Notation {
+        match self {
+            Tool::Hey => hey::NOTATION,
+            Tool::Wrk => wrk::NOTATION,
+            Tool::Ab => ab::NOTATION,
+            Tool::Siege => siege::NOTATION,
+        }
+    }
+
     /// Runs the tool's front end with these arguments, which don't include the tool's name.
     pub fn run(self, arguments: &[OsString], session: &Session) -> Ending {
         let ending = match self {
@@ -64,6 +76,47 @@ impl Tool {
         match output::output_failed() {
             true => Ending::Refused,
             false => ending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_load::LoadSettings;
+
+    #[test]
+    fn notations_name_settings_that_exist() {
+        for tool in Tool::ALL {
+            let Notation::Options(names) = tool.notation() else {
+                panic!("{tool:?} has no options");
+            };
+            for (key, _) in names {
+                let is_known = LoadSettings::TABLE.iter().any(|it| it.key == *key);
+                assert!(is_known, "{tool:?}: {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages_name_the_options_of_the_tool() {
+        let refused = |settings: &LoadSettings, url: &str, tool: Tool| {
+            let refusal = session::resolve(Some(url), settings).err().unwrap();
+            refusal.message(tool.notation())
+        };
+        let public = LoadSettings::default();
+        for tool in Tool::ALL {
+            let text = refused(&public, "http://192.0.2.1/", tool);
+            assert!(text.ends_with(", set PRONY_PUBLIC=1"), "{text}");
+        }
+        let suite = LoadSettings {
+            ciphers: vec!["NULL".to_owned()],
+            insecure: true,
+            ..LoadSettings::default()
+        };
+        for (tool, option) in [(Tool::Ab, "-Z: "), (Tool::Siege, "ssl-ciphers: ")] {
+            let text = refused(&suite, "https://127.0.0.1:9/", tool);
+            assert!(text.starts_with(option), "{text}");
         }
     }
 }

@@ -34,6 +34,16 @@ pub(crate) fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// Returns the system's message for an error code, without the code.
+pub(crate) fn system_message(code: i32) -> String {
+    let mut text = io::Error::from_raw_os_error(code).to_string();
+    let number = format!(" (os error {code})");
+    if text.ends_with(&number) {
+        text.truncate(text.len() - number.len());
+    }
+    text
+}
+
 /// Prints a line to standard error, with the tool's name as its prefix.
 pub(crate) fn complain(tool: &str, text: &str) {
     note(&format!("{tool}: {text}\n"));

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use prony_load::script::Director;
 use prony_load::{
-    Braces, Control, LoadScope, LoadSettings, LoadSpec, RunResult, SpecError, run_with,
+    Braces, Control, LoadScope, LoadSettings, LoadSpec, Notation, RunResult, SpecError, run_with,
 };
 
+use crate::Tool;
 use crate::output::complain;
 
 /// Outcome of a front end, which has already written all of its output.
@@ -73,46 +74,31 @@ pub(crate) enum Refusal {
     Wrong(String),
     /// The machine refused an operation.
     Environment(String),
+    /// The engine rejects the load.
+    Load(SpecError),
 }
 
-/// Phrases that occur in messages from the load engine, each with its replacement.
-pub(crate) type MessageReplacements = [(&'static str, &'static str)];
-
-/// Replacements for hints that mention flags of prony that the front ends don't have.
-const NO_FLAGS: &MessageReplacements = &[
-    ("set --public", "set PRONY_PUBLIC=1"),
-    (", or give its address with --resolve", ""),
-    (", or give an address with --resolve", ""),
-];
-
-/// Applies the replacements to a message, in order.
-fn replaced(text: String, words: &MessageReplacements) -> String {
-    let words = words.iter();
-    words.fold(text, |text, (engine, own)| text.replace(engine, own))
-}
-
-/// Returns the engine's message about an error, without flags that front ends don't have.
-pub(crate) fn message_of(error: &SpecError) -> String {
-    replaced(error.to_string(), NO_FLAGS)
-}
+/// What sets [`LoadSettings::public`] in every front end.
+pub(crate) const PUBLIC: (&str, &str) = ("public", "PRONY_PUBLIC=1");
 
 impl Refusal {
-    /// Replaces the engine's terms in the message with those of the tool.
-    pub(crate) fn reworded(self, words: &MessageReplacements) -> Refusal {
+    /// Returns the message, in which `notation` names the engine's settings.
+    pub(crate) fn message(&self, notation: Notation) -> String {
         match self {
-            Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),
-            Refusal::Environment(text) => Refusal::Environment(replaced(text, words)),
+            Refusal::Wrong(text) | Refusal::Environment(text) => text.clone(),
+            Refusal::Load(error) => error.in_notation(notation),
         }
     }
 
     /// Prints the reason to standard error, with the tool's name as its prefix.
-    pub(crate) fn report(&self, tool: &str) -> Ending {
-        let (text, ending) = match self {
-            Refusal::Wrong(text) => (text, Ending::Wrong),
-            Refusal::Environment(text) => (text, Ending::Refused),
-        };
-        complain(tool, text);
-        ending
+    pub(crate) fn report(&self, tool: Tool) -> Ending {
+        complain(tool.name(), &self.message(tool.notation()));
+        match self {
+            Refusal::Wrong(_) | Refusal::Load(SpecError::Settings(_) | SpecError::Name { .. }) => {
+                Ending::Wrong
+            }
+            Refusal::Environment(_) | Refusal::Load(SpecError::Environment(_)) => Ending::Refused,
+        }
     }
 }
 
@@ -129,10 +115,7 @@ pub(crate) fn literal_scope() -> LoadScope {
 pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
     options
         .resolve_within(url, &literal_scope())
-        .map_err(|error| match error {
-            SpecError::Environment(_) => Refusal::Environment(message_of(&error)),
-            SpecError::Settings(_) | SpecError::Name { .. } => Refusal::Wrong(message_of(&error)),
-        })
+        .map_err(Refusal::Load)
 }
 
 /// Callback that [`run`] invokes at intervals during a load, on the thread that called it.

@@ -60,15 +60,16 @@ pub(crate) fn check(
     }
     let refused = |text: &str| SettingsError::value("io", IoChoice::Xdp).text(text);
     let Some(interface) = interface else {
-        let error = refused(" needs the network interface that leads to the server; add ");
-        return Err(error.name("interface").into());
+        let error = refused(" needs the network interface that leads to the server");
+        return Err(error.hint("add ").name("interface").into());
     };
     if settings.http == Some(HttpVersion::Http3) {
-        let error = refused(" carries TCP, not QUIC; use a version other than ");
+        let error = refused(" carries TCP, not QUIC").hint("use a version other than ");
         return Err(error.and_value("http", HttpVersion::Http3).into());
     }
     if targets.iter().any(|target| target.peer.address().is_none()) {
-        let error = refused(" can't reach a UNIX socket; remove ").name("unix");
+        let error = refused(" can't reach a UNIX socket");
+        let error = error.hint("remove ").name("unix");
         return Err(error.into());
     }
     on_interface(settings, interface, sources, targets).map(Some)
@@ -157,10 +158,11 @@ impl Bypass {
             return Ok(());
         }
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs that many local ports, but the load has only {ports}; use at most {ports} \
-                connections, or connect from more addresses ("
+            " needs that many local ports, but the load has only {ports}"
         ));
-        let error = error.name("source").text(" FIRST-LAST)");
+        let error = error.hint(format!("use at most {ports} connections"));
+        let error = error.hint("connect from more addresses (").name("source");
+        let error = error.text(" FIRST-LAST)");
         Err(SpecError::Environment(error))
     }
 }

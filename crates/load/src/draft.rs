@@ -22,7 +22,7 @@ pub(crate) struct RequestDraft {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     /// Prefix of messages about the request: a file and line, or empty.
-    pub(crate) message_prefix: String,
+    pub(crate) place: String,
     /// Marks in place of the placeholders in URL, headers and body; `None` if there are no
     /// placeholders.
     pub(crate) marks: Option<Marks>,
@@ -45,7 +45,7 @@ impl RequestDraft {
             method: method.to_owned(),
             headers: headers.to_vec(),
             body: body.to_vec(),
-            message_prefix: String::new(),
+            place: String::new(),
             marks: None,
             body_varies: false,
             expect_status: None,
@@ -81,7 +81,7 @@ pub(crate) struct DraftList {
     /// Weights of the requests, if any request has one. A request without a weight has weight 1.
     pub(crate) weights: Option<Vec<f64>>,
     /// Prefix of messages about the first request with a weight.
-    pub(crate) weight_prefix: String,
+    pub(crate) weight_place: String,
     /// Number of rows in the data file; 1 if there is none.
     pub(crate) rows: usize,
 }
@@ -117,7 +117,7 @@ pub(crate) fn drafts(
             method: settings.method(),
             headers: merged(&headers, form_header.into_iter().collect()),
             body: &body,
-            message_prefix: String::new(),
+            place: String::new(),
             varying: VaryingParts::default(),
         };
         return Ok(DraftList {
@@ -212,7 +212,7 @@ impl ListReader<'_> {
     fn add_weight(&self, read: &mut DraftList, line: &ListedRequest<'_>, index: usize) {
         if line.weight.is_some() && read.weights.is_none() {
             read.weights = Some(vec![1.0; index]);
-            read.weight_prefix = self.list.prefix(line.number);
+            read.weight_place = self.list.place(line.number);
         }
         if let Some(weights) = &mut read.weights {
             weights.push(line.weight.unwrap_or(1.0));
@@ -239,19 +239,17 @@ impl ListReader<'_> {
         }
         let host = url.host_header();
         let text = format!(
-            "{}\"{}\" is on another server ({host}) than the load's URL; if that is intended, write \
-             http://{1}; for a path, write /{1}",
-            self.list.prefix(line.number),
+            "\"{}\" is on another server ({host}) than the load's URL; if that is intended, write \
+             http://{0}; for a path, write /{0}",
             line.url,
         );
-        Err(SettingsError::about("urls").text(text))
+        Err(self.list.at_line(line.number, text))
     }
 
     /// Parses the URL of a line.
     fn url(&self, line: &ListedRequest<'_>) -> Result<Url, SettingsError> {
-        let url = Url::parse(&line.url, self.base.as_ref()).map_err(|error| {
-            SettingsError::about("urls").text(self.list.prefix(line.number) + &error)
-        })?;
+        let url = Url::parse(&line.url, self.base.as_ref())
+            .map_err(|error| self.list.at_line(line.number, error))?;
         Ok(self.drafter.normalized(url))
     }
 
@@ -283,7 +281,7 @@ impl ListReader<'_> {
             method: line.method.as_deref().unwrap_or(self.method),
             headers: merged(&self.headers, own_headers),
             body,
-            message_prefix: self.list.prefix(line.number),
+            place: self.list.place(line.number),
             varying,
         };
         let draft = self.drafter.draft(source)?;
@@ -412,7 +410,8 @@ fn body(
                 SettingsError::value("header", format!("\"{name}: {value}\""))
                     .text(" can't be combined with ")
                     .name("form")
-                    .text(", which sets this header; remove one of them"),
+                    .text(", which sets this header")
+                    .hint("remove one of them"),
             );
         }
     };
@@ -437,7 +436,7 @@ struct DraftSource<'a> {
     method: &'a str,
     headers: Vec<(String, String)>,
     body: &'a [BodyPiece],
-    message_prefix: String,
+    place: String,
     varying: VaryingParts,
 }
 
@@ -467,7 +466,7 @@ impl Drafter<'_> {
             && (has_braces(source.url) || in_headers || in_body);
         if !has_template && !source.varying.path {
             let url = Url::parse(source.url, source.base)
-                .map_err(|error| source.within("urls", SettingsError::from(error)))?;
+                .map_err(|error| source.within("urls", error))?;
             let url = self.normalized(url);
             // A single piece, which may be large, is not copied.
             let body: Cow<'_, [u8]> = match source.body {
@@ -479,7 +478,7 @@ impl Drafter<'_> {
             };
             let draft = RequestDraft::plain(source.method, url, &source.headers, &body);
             return Ok(RequestDraft {
-                message_prefix: source.message_prefix,
+                place: source.place,
                 ..draft
             });
         }
@@ -524,7 +523,7 @@ impl Drafter<'_> {
             method: source.method.to_owned(),
             headers,
             body,
-            message_prefix: source.message_prefix,
+            place: source.place,
             marks: (!marks.is_empty()).then_some(marks),
             body_varies,
             expect_status: None,
@@ -596,7 +595,7 @@ impl Drafter<'_> {
         let marked = marks.mark(pieces, ValuePlace::Url, self.data)?;
         Url::parse(&marked, source.base)
             .map(|url| self.normalized(url))
-            .map_err(|error| marks.unmark(&error).into())
+            .map_err(|error| error.map_cause(|text| marks.unmark(text)))
     }
 }
 
@@ -613,14 +612,14 @@ impl DraftSource<'_> {
 
     /// Prefixes an error with the file and line, or with the flag that contains the invalid text.
     fn within(&self, setting: &'static str, error: SettingsError) -> SettingsError {
-        let outer = match (self.message_prefix.as_str(), setting) {
+        let outer = match (self.place.as_str(), setting) {
             ("", "urls") => return error,
             ("", "body") if self.body.len() > 1 => SettingsError::of("form").text(": "),
             ("", "body") if self.body.iter().any(|piece| piece.is_from_file) => {
                 SettingsError::of("body_file").text(": ")
             }
             ("", setting) => SettingsError::of(setting).text(": "),
-            (prefix, _) => SettingsError::about("urls").text(prefix),
+            (place, _) => SettingsError::about("urls").at(place),
         };
         outer.append(error)
     }
@@ -640,9 +639,9 @@ fn check_framing<'h>(
     };
     match headers.find(|(name, _)| sets_framing(name)) {
         Some((name, _)) => Err(SettingsError::from(format!(
-            "the header {name} can't be set for a body with placeholders (remove the header; prony \
-             sends the correct Content-Length)"
-        ))),
+            "the header {name} can't be set for a body with placeholders"
+        ))
+        .hint_in_parentheses("remove the header; prony sends the correct Content-Length")),
         None => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! Reasons why a load can't run. Messages name settings in the notation of their source: as flags
-//! or as keys of a plan.
+//! Reasons why a load can't run, as data: the place, the cause and hints, which name settings. A
+//! [`Notation`] renders them: as flags, as keys of a plan, or as options of another tool.
 
 use std::fmt;
 
@@ -10,6 +10,31 @@ pub enum Notation {
     Flags,
     /// Keys of a plan: `connections = 10`.
     Keys,
+    /// Options of another tool: pairs of a setting's key and what sets it there, such as
+    /// `("connections", "-c")`. Hints that name another setting are omitted.
+    Options(&'static [(&'static str, &'static str)]),
+}
+
+impl Notation {
+    /// The name of a setting, if this notation has one.
+    fn name(self, key: &str) -> Option<String> {
+        match self {
+            Notation::Flags => Some(flag_of(key)),
+            Notation::Keys => Some(key.to_owned()),
+            Notation::Options(names) => names
+                .iter()
+                .find(|(setting, _)| *setting == key)
+                .map(|(_, name)| (*name).to_owned()),
+        }
+    }
+
+    fn value(self, key: &str, value: &str) -> Option<String> {
+        let name = self.name(key)?;
+        Some(match self {
+            Notation::Keys => format!("{name} = {}", toml_value(value)),
+            Notation::Flags | Notation::Options(_) => format!("{name} {value}"),
+        })
+    }
 }
 
 /// Returns the flag of a setting, such as `--no-keepalive` for `no_keepalive`.
@@ -17,12 +42,17 @@ pub fn flag_of(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
 
-/// Reason why settings can't be used. [`SettingsError::in_notation`] writes the settings in the
-/// text as flags or as keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Reason why settings can't be used. [`SettingsError::in_notation`] composes the text.
+///
+/// An error is built from left to right: the cause first, then the hints. [`SettingsError::text`],
+/// [`SettingsError::name`] and [`SettingsError::and_value`] append to the part that was begun last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingsError {
     setting: Option<&'static str>,
-    parts: Vec<MessagePart>,
+    /// Where the invalid text is, such as a file and line; empty if the cause names the setting.
+    place: String,
+    cause: Vec<MessagePart>,
+    hints: Vec<Hint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,63 +62,107 @@ enum MessagePart {
     Value(&'static str, String),
 }
 
+/// One way to correct the settings. Hints of the same form are alternatives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hint {
+    form: HintForm,
+    parts: Vec<MessagePart>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HintForm {
+    AfterSemicolon,
+    InParentheses,
+}
+
 impl SettingsError {
     /// Creates an error whose text begins with the name of the setting at fault.
     pub(crate) fn of(setting: &'static str) -> SettingsError {
-        SettingsError {
-            setting: Some(setting),
-            parts: vec![MessagePart::Name(setting)],
-        }
+        SettingsError::about(setting).name(setting)
     }
 
     /// Creates an error whose text begins with the setting at fault and its value.
     pub(crate) fn value(setting: &'static str, value: impl fmt::Display) -> SettingsError {
-        SettingsError {
-            setting: Some(setting),
-            parts: vec![MessagePart::Value(setting, value.to_string())],
-        }
+        SettingsError::about(setting).and_value(setting, value)
     }
 
     /// Creates an error for a setting, with an empty message.
     pub(crate) fn about(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),
-            parts: Vec::new(),
+            ..SettingsError::default()
         }
     }
 
-    /// Appends text.
-    pub(crate) fn text(mut self, text: impl Into<String>) -> SettingsError {
-        self.parts.push(MessagePart::Text(text.into()));
+    /// Begins a hint after a semicolon, or an alternative to such a hint.
+    pub(crate) fn hint(self, text: impl Into<String>) -> SettingsError {
+        self.begin_hint(HintForm::AfterSemicolon, text)
+    }
+
+    /// Begins a hint in parentheses, or an alternative to such a hint.
+    pub(crate) fn hint_in_parentheses(self, text: impl Into<String>) -> SettingsError {
+        self.begin_hint(HintForm::InParentheses, text)
+    }
+
+    fn begin_hint(mut self, form: HintForm, text: impl Into<String>) -> SettingsError {
+        self.hints.push(Hint {
+            form,
+            parts: vec![MessagePart::Text(text.into())],
+        });
         self
     }
 
-    /// Appends the name of a setting.
-    pub(crate) fn name(mut self, setting: &'static str) -> SettingsError {
-        self.parts.push(MessagePart::Name(setting));
+    fn push(mut self, part: MessagePart) -> SettingsError {
+        match self.hints.last_mut() {
+            Some(hint) => hint.parts.push(part),
+            None => self.cause.push(part),
+        }
         self
+    }
+
+    /// Appends text.
+    pub(crate) fn text(self, text: impl Into<String>) -> SettingsError {
+        self.push(MessagePart::Text(text.into()))
+    }
+
+    /// Appends the name of a setting.
+    pub(crate) fn name(self, setting: &'static str) -> SettingsError {
+        self.push(MessagePart::Name(setting))
     }
 
     /// Appends the name of a setting with its value.
     pub(crate) fn and_value(
-        mut self,
+        self,
         setting: &'static str,
         value: impl fmt::Display,
     ) -> SettingsError {
-        self.parts
-            .push(MessagePart::Value(setting, value.to_string()));
+        self.push(MessagePart::Value(setting, value.to_string()))
+    }
+
+    /// Sets the place, such as a file and line. An empty place is none.
+    pub(crate) fn at(mut self, place: impl Into<String>) -> SettingsError {
+        self.place = place.into();
         self
     }
 
-    /// Inserts text, such as a file and line, before the error's own text.
-    pub(crate) fn prefixed(mut self, text: impl Into<String>) -> SettingsError {
-        self.parts.insert(0, MessagePart::Text(text.into()));
-        self
-    }
-
-    /// Appends the text of another error.
+    /// Appends another error, whose place becomes a part of the cause.
     pub(crate) fn append(mut self, other: SettingsError) -> SettingsError {
-        self.parts.extend(other.parts);
+        if !other.place.is_empty() {
+            let place = format!("{}: ", other.place);
+            self.cause.push(MessagePart::Text(place));
+        }
+        self.cause.extend(other.cause);
+        self.hints.extend(other.hints);
+        self
+    }
+
+    /// Changes the texts of the cause.
+    pub(crate) fn map_cause(mut self, change: impl Fn(&str) -> String) -> SettingsError {
+        for part in &mut self.cause {
+            if let MessagePart::Text(text) = part {
+                *text = change(text);
+            }
+        }
         self
     }
 
@@ -97,32 +171,60 @@ impl SettingsError {
         self.setting
     }
 
-    /// The error's text in the given notation.
+    /// The error's text in the given notation. A hint that names a setting without a name in the
+    /// notation is omitted. In the cause, such a setting has the name of its flag.
     pub fn in_notation(&self, notation: Notation) -> String {
-        let mut text = String::new();
-        for part in &self.parts {
-            match (part, notation) {
-                (MessagePart::Text(part), _) => text += part,
-                (MessagePart::Name(key), Notation::Flags) => text += &flag_of(key),
-                (MessagePart::Name(key), Notation::Keys) => text += key,
-                (MessagePart::Value(key, value), Notation::Flags) => {
-                    text += &format!("{} {value}", flag_of(key));
-                }
-                (MessagePart::Value(key, value), Notation::Keys) => {
-                    text += &format!("{key} = {}", toml_value(value));
-                }
-            }
+        let mut text = match self.place.as_str() {
+            "" => String::new(),
+            place => format!("{place}: "),
+        };
+        for part in &self.cause {
+            let known = part.in_notation(notation);
+            text += &known
+                .or_else(|| part.in_notation(Notation::Flags))
+                .unwrap_or_default();
+        }
+        let known: Vec<(HintForm, String)> = self
+            .hints
+            .iter()
+            .filter_map(|hint| Some((hint.form, hint.in_notation(notation)?)))
+            .collect();
+        for alternatives in known.chunk_by(|(one, _), (other, _)| one == other) {
+            let mut hints: Vec<&str> = alternatives.iter().map(|(_, hint)| hint.as_str()).collect();
+            let last = hints.pop().unwrap_or_default();
+            let hints = match hints.join(", ") {
+                none if none.is_empty() => last.to_owned(),
+                others => format!("{others}, or {last}"),
+            };
+            text += &match alternatives[0].0 {
+                HintForm::AfterSemicolon => format!("; {hints}"),
+                HintForm::InParentheses => format!(" ({hints})"),
+            };
         }
         text
     }
 }
 
+impl MessagePart {
+    fn in_notation(&self, notation: Notation) -> Option<String> {
+        match self {
+            MessagePart::Text(text) => Some(text.clone()),
+            MessagePart::Name(key) => notation.name(key),
+            MessagePart::Value(key, value) => notation.value(key, value),
+        }
+    }
+}
+
+impl Hint {
+    fn in_notation(&self, notation: Notation) -> Option<String> {
+        let parts = self.parts.iter();
+        parts.map(|part| part.in_notation(notation)).collect()
+    }
+}
+
 impl From<String> for SettingsError {
     fn from(text: String) -> SettingsError {
-        SettingsError {
-            setting: None,
-            parts: vec![MessagePart::Text(text)],
-        }
+        SettingsError::default().text(text)
     }
 }
 
@@ -173,11 +275,12 @@ impl SpecError {
                 error.in_notation(notation)
             }
             SpecError::Name { host, error } => {
-                let text = format!(
-                    "{host}: no address for this name ({error}); check the name, or give an address with "
-                );
-                let error = SettingsError::from(text).name("resolve");
-                error.in_notation(notation)
+                let cause = format!("{host}: no address for this name ({error})");
+                SettingsError::from(cause)
+                    .hint("check the name")
+                    .hint("give an address with ")
+                    .name("resolve")
+                    .in_notation(notation)
             }
         }
     }
@@ -221,21 +324,80 @@ fn toml_value(value: &str) -> String {
 mod tests {
     use super::*;
 
+    const OPTIONS: Notation =
+        Notation::Options(&[("connections", "-c"), ("public", "PRONY_PUBLIC=1")]);
+
     #[test]
     fn each_notation_formats_names_and_values() {
-        let error = SettingsError::value("tls_max", "1.2")
-            .text(" excludes it; see ")
+        let error = SettingsError::value("connections", "10")
+            .text(" contradicts ")
             .name("no_resumption")
             .text(" or ")
             .and_value("source", "127.0.0.2");
-        assert_eq!(error.setting(), Some("tls_max"));
+        assert_eq!(error.setting(), Some("connections"));
         assert_eq!(
             error.to_string(),
-            "--tls-max 1.2 excludes it; see --no-resumption or --source 127.0.0.2"
+            "--connections 10 contradicts --no-resumption or --source 127.0.0.2"
         );
         assert_eq!(
             error.in_notation(Notation::Keys),
-            "tls_max = 1.2 excludes it; see no_resumption or source = \"127.0.0.2\""
+            "connections = 10 contradicts no_resumption or source = \"127.0.0.2\""
         );
+        // In a cause, a setting without an option has the name of its flag.
+        assert_eq!(
+            error.in_notation(OPTIONS),
+            "-c 10 contradicts --no-resumption or --source 127.0.0.2"
+        );
+    }
+
+    #[test]
+    fn each_notation_formats_hints_that_it_can_name() {
+        let error = SettingsError::of("source")
+            .text(" is refused")
+            .hint("set ")
+            .name("public")
+            .hint("use ")
+            .and_value("resolve", "a:80:127.0.0.1")
+            .text(" for the host")
+            .hint("ask for permission")
+            .hint_in_parentheses("remove ")
+            .name("source")
+            .at("urls.txt:3");
+        assert_eq!(
+            error.in_notation(Notation::Flags),
+            "urls.txt:3: --source is refused; set --public, use --resolve a:80:127.0.0.1 for \
+             the host, or ask for permission (remove --source)"
+        );
+        assert_eq!(
+            error.in_notation(Notation::Keys),
+            "urls.txt:3: source is refused; set public, use resolve = \"a:80:127.0.0.1\" for \
+             the host, or ask for permission (remove source)"
+        );
+        assert_eq!(
+            error.in_notation(OPTIONS),
+            "urls.txt:3: --source is refused; set PRONY_PUBLIC=1, or ask for permission"
+        );
+    }
+
+    #[test]
+    fn another_error_adds_its_place_cause_and_hints() {
+        let inner = SettingsError::from("no value").hint("write one").at("a:1");
+        let error = SettingsError::of("form").text(": ").append(inner);
+        let error = error.map_cause(|text| text.replace("value", "name"));
+        assert_eq!(error.to_string(), "--form: a:1: no name; write one");
+    }
+
+    #[test]
+    fn a_name_without_an_address_has_hints_in_each_notation() {
+        let error = SpecError::Name {
+            host: "a.test".to_owned(),
+            error: "no such name".to_owned(),
+        };
+        let cause = "a.test: no address for this name (no such name); check the name";
+        assert_eq!(
+            error.to_string(),
+            format!("{cause}, or give an address with --resolve")
+        );
+        assert_eq!(error.in_notation(OPTIONS), cause);
     }
 }

@@ -77,11 +77,11 @@ impl ResolvedProxy {
             (Err(_), None) => {
                 let error = SettingsError::from(format!(
                     "{} can't be resolved on this machine, so prony can't check which server \
-                        would receive the load; if you may put load on it, set ",
+                        would receive the load",
                     url.host
                 ));
-                let error = error.name("public").text(", or give its address with ");
-                Err(error.name("resolve").into())
+                let error = error.hint("if you may put load on it, set ").name("public");
+                Err(error.hint("give its address with ").name("resolve").into())
             }
         }
     }

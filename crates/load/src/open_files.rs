@@ -51,11 +51,11 @@ fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
     let all = needed(connections, threads);
     let room = limit.saturating_sub(needed(0, threads));
     let threads_max = limit.saturating_sub(FILES_OF_PROCESS) / (FILES_PER_WORKER + 1);
-    let needs = format!(" needs {all} open files, but the limit of this process is {limit} (");
+    let needs = format!(" needs {all} open files, but the limit of this process is {limit}");
     let error = SettingsError::value("connections", connections);
     let error = if room >= u64::from(threads) {
-        let error = error.text(needs + "use ").and_value("connections", room);
-        error.text(" or fewer, or ")
+        let error = error.text(needs).hint_in_parentheses("use ");
+        error.and_value("connections", room).text(" or fewer")
     } else {
         let error = error
             .text(" with ")
@@ -65,16 +65,14 @@ fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
             0 => error,
             threads => {
                 let connections = limit - FILES_OF_PROCESS - FILES_PER_WORKER * threads;
-                let error = error.text("use ").and_value("threads", threads);
-                error
-                    .text(" ")
-                    .and_value("connections", connections)
-                    .text(", or ")
+                let error = error.hint_in_parentheses("use ");
+                let error = error.and_value("threads", threads).text(" ");
+                error.and_value("connections", connections)
             }
         }
     };
-    error.text(format!(
-        "raise the limit as root with ulimit -n {all}, or in limits.conf)"
+    error.hint_in_parentheses(format!(
+        "raise the limit as root with ulimit -n {all}, or in limits.conf"
     ))
 }
 

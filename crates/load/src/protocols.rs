@@ -145,15 +145,15 @@ fn check_three(settings: &LoadSettings, targets: &[Target]) -> Result<(), SpecEr
     for (name, is_set, reason) in excluded {
         if is_set {
             let error = given.text(" can't be combined with ").name(name);
-            return Err(error.text(format!(": {reason}; remove one of them")).into());
+            let error = error.text(format!(": {reason}"));
+            return Err(error.hint("remove one of them").into());
         }
     }
     if settings.tls_max == Some(TlsVersion::Tls12) {
         let error = given.text(" can't be combined with ");
         let error = error.and_value("tls_max", TlsVersion::Tls12);
-        return Err(error
-            .text(": QUIC needs TLS 1.3; remove one of them")
-            .into());
+        let error = error.text(": QUIC needs TLS 1.3");
+        return Err(error.hint("remove one of them").into());
     }
     if targets.iter().any(|target| target.tls.is_none()) {
         let text = " needs https:// URLs, because QUIC is always encrypted";
@@ -187,7 +187,8 @@ fn check_early_data(settings: &LoadSettings, http: Http) -> Result<(), SpecError
     for (name, is_set, reason) in excluded {
         if is_set {
             let error = given.text(" can't be combined with ").name(name);
-            return Err(error.text(format!(": {reason}; remove one of them")).into());
+            let error = error.text(format!(": {reason}"));
+            return Err(error.hint("remove one of them").into());
         }
     }
     Ok(())

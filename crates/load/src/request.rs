@@ -197,8 +197,9 @@ pub(crate) fn encode(
     let method = draft.method.as_str();
     if method == "CONNECT" {
         let error = SettingsError::value("method", "CONNECT")
-            .text(": CONNECT is not supported; use a method that the server itself handles");
-        return Err(error.prefixed(draft.message_prefix.clone()).into());
+            .text(": CONNECT is not supported")
+            .hint("use a method that the server itself handles");
+        return Err(error.at(&draft.place).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);
     let request = parts.spec();
@@ -206,7 +207,7 @@ pub(crate) fn encode(
         let text = error.to_string();
         let marks = draft.marks.as_ref();
         let text = marks.map_or(text.clone(), |marks| marks.unmark(&text));
-        SpecError::from(format!("{}{text}", draft.message_prefix))
+        SpecError::from(SettingsError::from(text).at(&draft.place))
     };
     let bytes = match parts.http {
         Http::Two | Http::Three => Vec::new(),

@@ -148,11 +148,11 @@ fn check_early_data(draft: &RequestDraft, settings: &LoadSettings) -> Result<(),
         return Ok(());
     }
     let error = SettingsError::of("early_data").text(format!(
-        " is for GET and HEAD only, because early data can be replayed; this load sends {} (remove ",
+        " is for GET and HEAD only, because early data can be replayed; this load sends {}",
         draft.method
     ));
-    let error = error.name("early_data").text(")");
-    Err(error.prefixed(draft.message_prefix.clone()))
+    let error = error.hint_in_parentheses("remove ").name("early_data");
+    Err(error.at(&draft.place))
 }
 
 /// Checks that no header sets the cookies of a request whose user has a cookie jar.
@@ -170,9 +170,7 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
         false => error.text("Cookie"),
     };
     let error = error.text(" can't be combined, because each user sends its own cookies");
-    Err(error
-        .text("; remove one of them")
-        .prefixed(draft.message_prefix.clone()))
+    Err(error.hint("remove one of them").at(&draft.place))
 }
 
 /// Checks that the order of a list with weights regards them.
@@ -181,14 +179,13 @@ fn check_weights(list: &DraftList, settings: &LoadSettings) -> Result<(), SpecEr
         && let Some(order) = settings.order
         && order != RequestOrder::Weighted
     {
-        let error = SettingsError::about("urls").text(format!(
-            "{}a weight has no effect with ",
-            list.weight_prefix
-        ));
-        let error = error
+        let error = SettingsError::about("urls")
+            .text("a weight has no effect with ")
             .and_value("order", order)
-            .text("; remove one of them, or use ");
-        return Err(error.and_value("order", RequestOrder::Weighted).into());
+            .hint("remove one of them")
+            .hint("use ")
+            .and_value("order", RequestOrder::Weighted);
+        return Err(error.at(&list.weight_place).into());
     }
     Ok(())
 }
@@ -214,9 +211,8 @@ impl Authorization {
             if is_typed {
                 let error = SettingsError::of("user").text(" and ");
                 let error = error.and_value("header", "'Authorization: …'");
-                return Err(error
-                    .text(" set the same header; remove one of them")
-                    .into());
+                let error = error.text(" set the same header");
+                return Err(error.hint("remove one of them").into());
             }
             return Ok(Some(Authorization {
                 credentials: credentials.clone(),
@@ -269,11 +265,10 @@ pub(crate) fn target_of(
         Some(proxy) if url.tls => Some(proxy.tunnel(url)?),
         Some(_) if Http::of(settings) == Http::Two => {
             let error = SettingsError::of("proxy").text(" with ");
-            let error = error.and_value("http", HttpVersion::Http2).text(
-                ": through a proxy, HTTP/2 needs TLS (a tunnel); use https:// URLs, or remove \
-                 one of the two settings",
-            );
-            return Err(error.into());
+            let error = error.and_value("http", HttpVersion::Http2);
+            let error = error.text(": through a proxy, HTTP/2 needs TLS (a tunnel)");
+            let error = error.hint("use https:// URLs");
+            return Err(error.hint("remove one of the two settings").into());
         }
         _ => None,
     };

@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::cookies::{CookieJar, CookieUrl};
 use crate::draft::RequestDraft;
-use crate::error::SpecError;
+use crate::error::{SettingsError, SpecError};
 use crate::http_proxy::ResolvedProxy;
 use crate::long_list::LineTexts;
 use crate::request::{Request, RequestParts, SerializedParts};
@@ -336,8 +336,7 @@ impl FieldsTemplate {
     ) -> Result<Option<FieldsTemplate>, SpecError> {
         let is_varying = |value: &str| marks.is_in(value);
         let (spec, body_varies) = (parts.spec(), draft.body_varies);
-        let wrong =
-            |error: RequestError| SpecError::from(format!("{}{error}", draft.message_prefix));
+        let wrong = |error: RequestError| SettingsError::from(error.to_string()).at(&draft.place);
         let split = |value: &str| marks.split(value.as_bytes());
         if parts.is_http3() {
             let scheme = RequestScheme::Https;

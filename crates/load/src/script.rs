@@ -98,6 +98,15 @@ pub struct ResponseView<'a> {
     pub length: u64,
 }
 
+/// A reason for a failure, for scripts that have their own text for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureCause {
+    /// The response is a redirect beyond the load's limit.
+    RedirectLimit,
+    /// The operating system's error with this code.
+    System(i32),
+}
+
 /// The end of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestEnd<'a> {
@@ -109,6 +118,8 @@ pub struct RequestEnd<'a> {
     pub outcome: Outcome,
     /// The reason for a failure as text, if the outcome alone does not show it.
     pub reason: Option<&'a str>,
+    /// The same reason as data, if it is one of these.
+    pub cause: Option<FailureCause>,
     /// Time that the request spent on connecting, including the time to open a proxy's tunnel. The
     /// sum if the request opened several connections; `None` if it opened none.
     pub connect: Option<Nanos>,

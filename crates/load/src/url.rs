@@ -7,6 +7,7 @@ use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use prony_record::redact;
 
 use crate::cookies::CookieUrl;
+use crate::error::SettingsError;
 use crate::reference;
 
 /// A parsed URL.
@@ -22,13 +23,11 @@ pub(crate) struct Url {
 impl Url {
     /// Parses a typed URL. `http://` is the default scheme, and a URL that begins with `/` is a
     /// path on `base`.
-    pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, String> {
+    pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, SettingsError> {
         if typed.starts_with('/') {
             let base = base.ok_or_else(|| {
-                format!(
-                    "\"{typed}\" is a path; give the server's URL as well, such as \
-                         http://localhost:8080"
-                )
+                SettingsError::from(format!("\"{typed}\" is a path"))
+                    .hint("give the server's URL as well, such as http://localhost:8080")
             })?;
             let path = parsed(typed, typed)?;
             return Ok(Url {
@@ -41,9 +40,9 @@ impl Url {
             let path = typed.trim_start_matches("unix:");
             let path = path.strip_prefix("//").unwrap_or(path);
             let path = path.split_once(':').map_or(path, |(path, _)| path);
-            return Err(format!(
-                "\"{typed}\": for a UNIX socket, use --unix {path} with http://localhost/"
-            ));
+            let error = SettingsError::from(format!("\"{typed}\": for a UNIX socket, use "));
+            let error = error.and_value("unix", path);
+            return Err(error.text(" with http://localhost/"));
         }
         let whole = if has_scheme(typed) {
             typed.to_owned()
@@ -54,10 +53,9 @@ impl Url {
         let added = if has_scheme(typed) { "" } else { "http://" };
         let shown = &shown[added.len()..];
         if zone(&whole).is_some() {
-            return Err(format!(
-                "\"{shown}\": an address with a zone is not supported; give the server another \
-                 address, such as a unique local address (fd00::/8)"
-            ));
+            let cause = format!("\"{shown}\": an address with a zone is not supported");
+            let hint = "give the server another address, such as a unique local address (fd00::/8)";
+            return Err(SettingsError::from(cause).hint(hint));
         }
         let uri = parsed(&with_ascii_host(&whole, shown)?, shown)?;
         let tls = match uri.scheme_str() {
@@ -65,29 +63,27 @@ impl Url {
             Some("https") => true,
             other => {
                 let other = other.unwrap_or_default();
-                return Err(format!(
-                    "\"{shown}\": the scheme {other} is not supported; use http or https"
-                ));
+                let cause = format!("\"{shown}\": the scheme {other} is not supported");
+                return Err(SettingsError::from(cause).hint("use http or https"));
             }
         };
         let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
         if authority.contains('@') {
-            return Err(format!(
-                "\"{shown}\": this URL can't contain a user and password; use -u USER:PASSWORD, or \
-                 put them in the load's own URL"
-            ));
+            let cause = format!("\"{shown}\": this URL can't contain a user and password");
+            let error = SettingsError::from(cause).hint("use ");
+            let error = error.and_value("user", "USER:PASSWORD");
+            return Err(error.hint("put them in the load's own URL"));
         }
         let host = host_of(&uri, typed)?;
         let port = match uri.port_u16() {
-            Some(0) => return Err(format!("\"{typed}\": port 0 is not a valid port")),
+            Some(0) => return Err(format!("\"{typed}\": port 0 is not a valid port").into()),
             Some(port) => port,
             None if authority
                 .rsplit_once(':')
                 .is_some_and(|(_, p)| !p.ends_with(']')) =>
             {
-                return Err(format!(
-                    "\"{typed}\": the port is not a number from 1 to 65535"
-                ));
+                let error = format!("\"{typed}\": the port is not a number from 1 to 65535");
+                return Err(error.into());
             }
             None if tls => 443,
             None => 80,
@@ -178,7 +174,7 @@ pub(crate) fn has_scheme(typed: &str) -> bool {
 }
 
 /// Parses a URL or a path. `shown` is the URL in messages.
-fn parsed(whole: &str, shown: &str) -> Result<Uri, String> {
+fn parsed(whole: &str, shown: &str) -> Result<Uri, SettingsError> {
     let wrong_character = || {
         let rest = &whole[authority_of(whole).map_or(0, |authority| authority.end)..];
         let rest = rest.split('#').next().unwrap_or_default();
@@ -188,11 +184,11 @@ fn parsed(whole: &str, shown: &str) -> Result<Uri, String> {
     let uri: Result<Uri, _> = whole.parse();
     match uri {
         Ok(uri) if whole.is_ascii() => Ok(uri),
-        uri => Err(match (wrong_character(), uri) {
-            (Some(character), _) => must_be_encoded(shown, character),
-            (None, Err(error)) => format!("\"{shown}\" is not a URL ({error})"),
-            (None, Ok(uri)) => return Ok(uri),
-        }),
+        uri => match (wrong_character(), uri) {
+            (Some(character), _) => Err(must_be_encoded(shown, character).into()),
+            (None, Err(error)) => Err(format!("\"{shown}\" is not a URL ({error})").into()),
+            (None, Ok(uri)) => Ok(uri),
+        },
     }
 }
 
@@ -221,7 +217,7 @@ fn authority_of(whole: &str) -> Option<std::ops::Range<usize>> {
 
 /// Returns the URL with an internationalized host in its ASCII form. Rejects hosts with misplaced
 /// brackets.
-fn with_ascii_host<'a>(whole: &'a str, shown: &str) -> Result<Cow<'a, str>, String> {
+fn with_ascii_host<'a>(whole: &'a str, shown: &str) -> Result<Cow<'a, str>, SettingsError> {
     let Some(range) = authority_of(whole) else {
         return Ok(Cow::Borrowed(whole));
     };
@@ -242,7 +238,8 @@ fn with_ascii_host<'a>(whole: &'a str, shown: &str) -> Result<Cow<'a, str>, Stri
         return Err(format!(
             "\"{shown}\" is not a URL (only an IPv6 address contains more than one colon, and it \
              is written in brackets: http://[::1]:8080/)"
-        ));
+        )
+        .into());
     }
     let host = place.split(':').next().unwrap_or_default();
     if in_brackets.is_some() || (host.is_ascii() && !host.contains('%')) {
@@ -266,14 +263,14 @@ pub(crate) fn ascii_host(host: &str) -> Option<String> {
 }
 
 /// Returns the host, without the brackets around an IPv6 address.
-fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, String> {
+fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, SettingsError> {
     let host = uri.host().unwrap_or_default();
     let bracketed = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));
     let host = bracketed.unwrap_or(host);
     if host.is_empty() {
-        return Err(format!("\"{typed}\" has no host"));
+        return Err(format!("\"{typed}\" has no host").into());
     }
     Ok(host)
 }
@@ -356,17 +353,17 @@ mod tests {
             ("[fe80::1%lo]:80", "zone"),
             ("unix:////run/app.sock", "--unix //run/app.sock with"),
         ] {
-            let error = Url::parse(bad, None).unwrap_err();
+            let error = Url::parse(bad, None).unwrap_err().to_string();
             assert!(error.contains(reason), "{bad}: {error}");
         }
         let base = Url::parse("http://h/", None).unwrap();
-        let error = Url::parse("/<", Some(&base)).unwrap_err();
+        let error = Url::parse("/<", Some(&base)).unwrap_err().to_string();
         assert!(
             error.contains("< must be percent-encoded, as %3C"),
             "{error}"
         );
         for with_password in ["u:secret@h/a b", "ftp://u:secret@h/", "u:secret@[::1%lo]/"] {
-            let error = Url::parse(with_password, None).unwrap_err();
+            let error = Url::parse(with_password, None).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
     }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::error::Category;
 
 use crate::error::SettingsError;
 use crate::input_file::{self, DATA_BYTES_MAX};
@@ -93,7 +94,7 @@ impl UrlList {
                 Line::Plain(parts) => plain_request(parts, number),
                 Line::Json(text) => json_request(text, number),
             };
-            request.map_err(|error| self.at_line(number, &error))
+            request.map_err(|error| self.at_line(number, error))
         })
     }
 
@@ -105,16 +106,18 @@ impl UrlList {
     pub(crate) fn read_body(&self, name: &str, number: usize) -> Result<Vec<u8>, SettingsError> {
         let file = self.folder.join(name);
         input_file::read(&file, DATA_BYTES_MAX)
-            .map_err(|error| self.at_line(number, &format!("{}: {error}", file.display())))
+            .map_err(|error| self.at_line(number, format!("{}: {error}", file.display())))
     }
 
-    /// Prefix of messages about a line.
-    pub(crate) fn prefix(&self, number: usize) -> String {
-        format!("{}:{number}: ", self.shown)
+    /// A line's place, for messages about it.
+    pub(crate) fn place(&self, number: usize) -> String {
+        format!("{}:{number}", self.shown)
     }
 
-    fn at_line(&self, number: usize, error: &str) -> SettingsError {
-        SettingsError::about("urls").text(self.prefix(number) + error)
+    /// Adds the place of a line to an error.
+    pub(crate) fn at_line(&self, number: usize, error: impl Into<SettingsError>) -> SettingsError {
+        let at_line = SettingsError::about("urls").at(self.place(number));
+        at_line.append(error.into())
     }
 }
 
@@ -276,14 +279,14 @@ fn split_word(text: &str) -> (&str, &str) {
     (&text[..at], text[at..].trim_start())
 }
 
-fn plain_request(parts: LineParts<'_>, number: usize) -> Result<ListedRequest<'_>, String> {
+fn plain_request(parts: LineParts<'_>, number: usize) -> Result<ListedRequest<'_>, SettingsError> {
     if !parts.method.is_empty() && !is_method(parts.method) {
-        let hint = match parts.method {
+        let error = SettingsError::from(format!("\"{}\" is not a method", parts.method));
+        return Err(error.hint(match parts.method {
             // The common log format: address, identity, user, time in brackets.
-            "-" => "; this looks like an access log, and a list has one URL per line",
-            _ => "; write URL, URL METHOD or URL METHOD BODY",
-        };
-        return Err(format!("\"{}\" is not a method{hint}", parts.method));
+            "-" => "this looks like an access log, and a list has one URL per line",
+            _ => "write URL, URL METHOD or URL METHOD BODY",
+        }));
     }
     Ok(ListedRequest {
         url: Cow::Borrowed(parts.url),
@@ -310,8 +313,37 @@ struct JsonRequest {
     method: Option<String>,
     headers: Option<JsonHeaders>,
     body: Option<String>,
-    weight: Option<f64>,
+    weight: Option<Weight>,
     expect_status: Option<StatusSet>,
+}
+
+/// A number in JSON. Unlike that of `f64`, its error message says so in plain words.
+struct Weight(f64);
+
+impl<'de> Deserialize<'de> for Weight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Weight, D::Error> {
+        struct WeightVisitor;
+        impl Visitor<'_> for WeightVisitor {
+            type Value = Weight;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Weight, E> {
+                Ok(Weight(number))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Weight, E> {
+                Ok(Weight(number as f64))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Weight, E> {
+                Ok(Weight(number as f64))
+            }
+        }
+        deserializer.deserialize_f64(WeightVisitor)
+    }
 }
 
 /// Headers in JSON: an object of strings.
@@ -348,14 +380,14 @@ impl<'de> Deserialize<'de> for JsonHeaders {
 /// Maximum weight of a request. The limit keeps sums of weights finite.
 const WEIGHT_MAX: f64 = 1e9;
 
-fn json_request(text: &str, number: usize) -> Result<ListedRequest<'static>, String> {
+fn json_request(text: &str, number: usize) -> Result<ListedRequest<'static>, SettingsError> {
     let request: JsonRequest = serde_json::from_str(text).map_err(|error| json_error(&error))?;
+    let weight = request.weight.map(|weight| weight.0);
     let is_weight = |weight: &f64| *weight > 0.0 && *weight <= WEIGHT_MAX;
-    if let Some(weight) = request.weight.filter(|weight| !is_weight(weight)) {
-        return Err(format!(
-            "\"weight\": {weight}: must be above 0 and at most {WEIGHT_MAX}; to omit a request, \
-             begin its line with #"
-        ));
+    if let Some(weight) = weight.filter(|weight| !is_weight(weight)) {
+        let cause = format!("\"weight\": {weight}: must be above 0 and at most {WEIGHT_MAX}");
+        let error = SettingsError::from(cause);
+        return Err(error.hint("to omit a request, begin its line with #"));
     }
     Ok(ListedRequest {
         url: Cow::Owned(request.url),
@@ -365,7 +397,7 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest<'static>, Str
             Some(text) => ListedBody::Text(Cow::Owned(text)),
             None => ListedBody::None,
         },
-        weight: request.weight,
+        weight,
         expect_status: request.expect_status,
         number,
     })
@@ -373,19 +405,18 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest<'static>, Str
 
 /// Returns the message of a JSON error, without its line number: each line is parsed separately, so
 /// that number is always 1.
-fn json_error(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = match text.rsplit_once(" at line ") {
-        Some((text, _)) => text,
-        None => &text,
-    };
-    let hint = match error.is_eof() {
-        true => "; write a JSON request on one line",
-        false => "; write a JSON request like {\"url\": \"/a\", \"method\": \"POST\"}",
-    };
-    let hint = if error.is_data() { "" } else { hint };
-    let text = text.replace("expected f64", "expected a number");
-    format!("column {}: {text}{hint}", error.column())
+fn json_error(error: &serde_json::Error) -> SettingsError {
+    let (text, column) = (error.to_string(), error.column());
+    let place = format!(" at line {} column {column}", error.line());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    let error_at = SettingsError::from(format!("column {column}: {text}"));
+    match error.classify() {
+        Category::Data | Category::Io => error_at,
+        Category::Eof => error_at.hint("write a JSON request on one line"),
+        Category::Syntax => {
+            error_at.hint("write a JSON request like {\"url\": \"/a\", \"method\": \"POST\"}")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
-use prony_load::{LoadSettings, SpecError};
+use prony_load::{LoadSettings, Notation};
 
 /// An IP address of a host, with a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +45,13 @@ impl Address {
     /// # Errors
     ///
     /// Returns an error, without sending anything, if the load is not allowed to use the address.
-    pub(crate) fn connects(self, message_of: fn(&SpecError) -> String) -> mlua::Result<bool> {
+    pub(crate) fn connects(self, notation: Notation) -> mlua::Result<bool> {
         // Without a service the port is 0, so no connection attempt is possible.
         if self.0.port() != 0 {
             let url = format!("http://{}/", self.0);
             LoadSettings::from_environment()
                 .resolve(Some(&url))
-                .map_err(|error| Error::runtime(message_of(&error)))?;
+                .map_err(|error| Error::runtime(error.in_notation(notation)))?;
         }
         Ok(self.connect().is_ok())
     }

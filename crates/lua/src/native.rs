@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prony_load::{
-    Control, LoadSpec, LoadedScript, RunError, RunResult, ScriptLoader, ScriptSetup, ScriptedRun,
-    Sha256, run_with,
+    Control, LoadSpec, LoadedScript, Notation, RunError, RunResult, ScriptLoader, ScriptSetup,
+    ScriptedRun, Sha256, run_with,
 };
 use prony_record::{Outcome, OutcomeCounts};
 
@@ -94,7 +94,7 @@ impl LuaLoad {
             method: setup.method,
             body: setup.body,
             interrupt: &interrupt,
-            message_of: |error| error.to_string(),
+            notation: Notation::Flags,
             limits: ScriptLimits {
                 call_time: Some(CALL_TIME_MAX),
                 memory_bytes: Some((MEMORY_BYTES_MAX / states).max(STATE_BYTES_MIN)),

@@ -3,8 +3,8 @@
 //! Scripts use the interface that wrk documents in its file SCRIPTING.
 
 use mlua::{Function, Table, Value};
-use prony_load::SpecError;
 use prony_load::response_head::{fields, texts};
+use prony_load::{Notation, SpecError};
 
 use crate::address::Address;
 use crate::fault::ScriptFault;
@@ -16,7 +16,7 @@ use crate::thread::ThreadHandle;
 /// Lua states of a run: `main` for `setup` and `done`, and one per thread.
 pub struct LuaScripts {
     main: LuaState,
-    message_of: fn(&SpecError) -> String,
+    notation: Notation,
     threads: Vec<ScriptThread>,
 }
 
@@ -86,7 +86,7 @@ impl LuaScripts {
         main.flush();
         Ok(Some(LuaScripts {
             main,
-            message_of: seed.message_of,
+            notation: seed.notation,
             threads: all,
         }))
     }
@@ -96,9 +96,9 @@ impl LuaScripts {
         &self.threads
     }
 
-    /// Formats an error with [`ScriptSeed::message_of`].
+    /// Formats an error in the notation of the script's load.
     pub(crate) fn message_of(&self, error: &SpecError) -> String {
-        (self.message_of)(error)
+        error.in_notation(self.notation)
     }
 
     /// Creates an error that names the script but no line.

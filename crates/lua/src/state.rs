@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mlua::debug::Debug;
 use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, LuaString, Table, VmState};
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
-use prony_load::{Sha256, SpecError};
+use prony_load::{Notation, Sha256};
 
 use crate::address::Address;
 use crate::fault::{OWN_CHUNK, ScriptFault, StopCause, StoppedScript};
@@ -90,8 +90,8 @@ pub struct ScriptSeed<'a> {
     pub method: &'a str,
     /// Body of the requests.
     pub body: &'a [u8],
-    /// Formats the error about an address that the load is not allowed to use.
-    pub message_of: fn(&SpecError) -> String,
+    /// Notation of errors about addresses that the load is not allowed to use.
+    pub notation: Notation,
     /// Limits of each state.
     pub limits: ScriptLimits,
     /// True if the script must print to standard error, because standard output carries other data.
@@ -218,7 +218,7 @@ impl LuaState {
             Some(cause) => Err(stop(lua, &script, cause)),
             None => Ok(VmState::Continue),
         })?;
-        let message_of = seed.message_of;
+        let notation = seed.notation;
         let wrk = lua.create_table()?;
         wrk.set("scheme", seed.url.scheme.as_str())?;
         wrk.set("host", seed.url.host.as_str())?;
@@ -239,7 +239,7 @@ impl LuaState {
         )?;
         wrk.set(
             "connect",
-            lua.create_function(move |_, to: mlua::UserDataRef<Address>| to.connects(message_of))?,
+            lua.create_function(move |_, to: mlua::UserDataRef<Address>| to.connects(notation))?,
         )?;
         lua.globals().set("wrk", &wrk)?;
         // For scripts that call `require("wrk")`.
@@ -369,7 +369,7 @@ mod tests {
             interrupt: &ScriptInterrupt::new(|| false),
             method: "GET",
             body: b"",
-            message_of: |error| error.to_string(),
+            notation: Notation::Flags,
             limits,
             prints_to_stderr: false,
         })

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use prony_load::{HttpProxy, HttpVersion, LoadSettings, StatusSet, TlsVersion};
+use prony_load::{HttpProxy, HttpVersion, LoadSettings, Notation, StatusSet, TlsVersion};
 
 use super::arguments::AbArguments;
 use super::secured;
-use crate::session::MessageReplacements;
+use crate::session::PUBLIC;
 
 /// Maximum connect timeout, whatever the value of `-s`. It is about as long as TCP itself retries.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(130);
@@ -115,18 +115,24 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// The engine's flags, each with the ab flags that replace it in error messages.
-pub(super) const WORDS: &MessageReplacements = &[
-    ("--connections", "-c"),
-    ("--requests", "-n"),
-    ("--source", "-B"),
-    ("--socket-buffer", "-b"),
-    ("--ciphers", "-Z"),
-    ("--cert, --key", "-E"),
-    ("--cert", "-E"),
-    ("--key", "-E"),
-    ("--proxy", "-X"),
-];
+/// The engine's settings and ab's options.
+pub(crate) const NOTATION: Notation = Notation::Options(&[
+    PUBLIC,
+    ("connections", "-c"),
+    ("requests", "-n"),
+    ("duration", "-t"),
+    ("timeout", "-s"),
+    ("method", "-m"),
+    ("source", "-B"),
+    ("socket_buffer", "-b"),
+    ("ciphers", "-Z"),
+    ("tls_min", "-f"),
+    ("tls_max", "-f"),
+    ("cert", "-E"),
+    ("key", "-E"),
+    ("proxy", "-X"),
+    ("expect_size", "--expect-size"),
+]);
 
 #[cfg(test)]
 mod tests {

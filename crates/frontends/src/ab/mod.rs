@@ -23,12 +23,14 @@ use prony_load::input_file::{self, DATA_BYTES_MAX};
 use prony_load::{LoadSpec, RunResult};
 use prony_record::FindingId;
 
+use crate::Tool;
 use crate::local_time::LocalTime;
 use crate::output::{complain, note, print};
 use crate::session::{Ending, PeriodicCallback, Refusal, Session, resolve, run as run_load};
 
 use arguments::{AbArguments, AbArgumentsError, AbCommand};
 use files::ResultFile;
+pub(crate) use load::NOTATION;
 use report::AbReport;
 use request::Http10Request;
 use tally::{AbTally, AbWatch, First};
@@ -72,7 +74,7 @@ fn report(error_of: &AbArgumentsError) -> Ending {
             complain("ab", text);
             WRONG_VALUE
         }
-        AbArgumentsError::Refused(refusal) => refusal.report("ab"),
+        AbArgumentsError::Refused(refusal) => refusal.report(Tool::Ab),
     }
 }
 
@@ -97,8 +99,7 @@ impl Run {
         };
         let written = Http10Request::new(arguments, body);
         let options = load::options(arguments);
-        let spec = resolve(Some(&arguments.url.root()), &options);
-        let mut spec = spec.map_err(|refusal| refusal.reworded(load::WORDS))?;
+        let mut spec = resolve(Some(&arguments.url.root()), &options)?;
         let request = spec.writer().raw(&arguments.method, written.bytes());
         spec.send_only(&request);
         let create = |path: &Option<PathBuf>| {

@@ -19,9 +19,11 @@ use prony_record::Outcome;
 
 use self::arguments::{HeyArguments, HeyError};
 use self::failures::{FailedRequestInfo, failures};
-use self::options::{RequestDistribution, WORDS};
+pub(crate) use self::options::NOTATION;
+use self::options::RequestDistribution;
 use self::print::{HeyResults, timeline};
 use self::watch::{CollectedRequests, HeyWatch};
+use crate::Tool;
 use crate::output::{complain, note, print, record_write};
 use crate::session::{self, Ending, PeriodicCallback, Refusal, Session, resolve};
 
@@ -37,7 +39,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match HeyArguments::read(arguments) {
         Ok(arguments) => {
-            load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(WORDS).report(TOOL))
+            load(&arguments, session).unwrap_or_else(|refusal| refusal.report(Tool::Hey))
         }
         Err(wrong) => refuse(&wrong),
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use prony_load::StatusSet;
-use prony_load::{ArrivalRate, HttpVersion, LoadSettings};
+use prony_load::{ArrivalRate, HttpVersion, LoadSettings, Notation};
 use prony_record::Nanos;
 
 use super::arguments::HeyArguments;
-use crate::session::MessageReplacements;
+use crate::session::PUBLIC;
 
 /// Duration, a thousand years, of a load that ends only when its workers stop.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
@@ -18,17 +18,21 @@ const REDIRECTS_MAX: u64 = 9;
 /// Streams per connection. Servers should allow at least 100 (RFC 9113, section 6.5.2).
 const STREAMS_PER_CONNECTION: u64 = 100;
 
-/// The engine's flags, each with the hey flags that replace it in error messages.
-pub(super) const WORDS: &MessageReplacements = &[
-    ("--connections", "-c"),
-    ("--rate", "-q times -c, "),
-    ("--threads", "-cpus"),
-    ("--header", "-H"),
-    ("--method", "-m"),
-    ("--body-file", "-D"),
-    ("--proxy", "-x"),
-    ("--sni", "-host"),
-];
+/// The engine's settings and hey's flags.
+pub(crate) const NOTATION: Notation = Notation::Options(&[
+    PUBLIC,
+    ("connections", "-c"),
+    ("requests", "-n"),
+    ("duration", "-z"),
+    ("rate", "-q times -c,"),
+    ("threads", "-cpus"),
+    ("header", "-H"),
+    ("method", "-m"),
+    ("body", "-d"),
+    ("body_file", "-D"),
+    ("proxy", "-x"),
+    ("sni", "-host"),
+]);
 
 /// Number of connections, and of streams per connection, for the concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

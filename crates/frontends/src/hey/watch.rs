@@ -4,8 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use prony_load::script::{CaptureSpec, Director, RequestEnd, Script, UserStep, Users};
+use prony_load::script::{
+    CaptureSpec, Director, FailureCause, RequestEnd, Script, UserStep, Users,
+};
 use prony_record::{Exchange, Nanos, Outcome};
+
+/// Go's reason for a redirect beyond the limit, which counts requests rather than redirects.
+const REDIRECT_LIMIT: &str = "stopped after 10 redirects";
 
 /// Times of one stage, over all requests with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +190,11 @@ impl Script for Watcher<'_> {
             self.noted
                 .response(end.exchange, dial, self.watch.keeps_rows);
         } else {
-            self.noted.failure(end.outcome, end.reason);
+            let reason = match end.cause {
+                Some(FailureCause::RedirectLimit) => Some(REDIRECT_LIMIT),
+                _ => end.reason,
+            };
+            self.noted.failure(end.outcome, reason);
         }
     }
 

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_load::{HttpProxy, HttpVersion, LoadSettings, LoadSpec};
+use prony_load::{HttpProxy, HttpVersion, LoadSettings, LoadSpec, Notation};
 
 use self::arguments::SiegeArguments;
 use self::listed::{ListedRequest, Method, UrlFile, UrlFileError};
@@ -36,8 +36,9 @@ use self::script::Siege;
 use self::settings::Settings;
 use self::user::SharedSettings;
 use self::verbose::Printer;
+use crate::Tool;
 use crate::output::{complain, note, print};
-use crate::session::{self, Ending, MessageReplacements, Refusal, Session, message_of};
+use crate::session::{self, Ending, PUBLIC, Refusal, Session};
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -47,19 +48,20 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match prepare(arguments) {
         Ok(Prepared::Printed) => Ending::Done,
         Ok(Prepared::SharedSettings(course)) => besiege(&course, session),
-        Err(refusal) => refusal.report("siege"),
+        Err(refusal) => refusal.report(Tool::Siege),
     }
 }
 
-/// The engine's flags, each with the siege flags or configuration keys that replace it in error
-/// messages.
-const WORDS: &MessageReplacements = &[
-    ("--proxy", "proxy-host"),
-    ("--connections", "-c"),
-    ("--ciphers", "ssl-ciphers"),
-    ("--cert", "ssl-cert"),
-    ("--key", "ssl-key"),
-];
+/// The engine's settings and siege's options or keys of its configuration file.
+pub(crate) const NOTATION: Notation = Notation::Options(&[
+    PUBLIC,
+    ("proxy", "proxy-host"),
+    ("connections", "-c"),
+    ("duration", "-t"),
+    ("ciphers", "ssl-ciphers"),
+    ("cert", "ssl-cert"),
+    ("key", "ssl-key"),
+]);
 
 /// Outcome of processing the arguments.
 enum Prepared {
@@ -227,7 +229,7 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
         });
     let (form, spec) = match resolved {
         Ok(resolved) => resolved,
-        Err(refusal) => return refusal.reworded(WORDS).report("siege"),
+        Err(refusal) => return refusal.report(Tool::Siege),
     };
     let is_announced = !settings.get && !settings.quiet;
     if is_announced {
@@ -245,7 +247,7 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     printer.finish();
     let elapsed_s = match loaded {
         Ok(loaded) => loaded.record.totals.elapsed_s,
-        Err(refusal) => return refusal.reworded(WORDS).report("siege"),
+        Err(refusal) => return refusal.report(Tool::Siege),
     };
     let is_interrupted = session.stop.is_asked();
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
@@ -269,7 +271,7 @@ fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result
         let url = wanted.url.text();
         writer
             .raw_to(&url, wanted.method.name(), bytes)
-            .map_err(|error| Refusal::Wrong(format!("{url}: {}", message_of(&error))))?;
+            .map_err(|error| Refusal::Wrong(format!("{url}: {}", error.in_notation(NOTATION))))?;
     }
     Ok(())
 }

@@ -8,11 +8,12 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
 use prony_load::script::{
-    CaptureSpec, Director, RequestEnd, ResponseView, Script, UserStep, Users,
+    CaptureSpec, Director, FailureCause, RequestEnd, ResponseView, Script, UserStep, Users,
 };
-use prony_load::{Request, Writer};
+use prony_load::{Request, SpecError, Writer};
 use prony_record::{Nanos, Outcome};
 
+use super::NOTATION;
 use super::listed::{ListedRequest, Method};
 use super::page::{PAGE_BYTES_MAX, unpacked};
 use super::request::RequestForm;
@@ -20,7 +21,7 @@ use super::response::Head;
 use super::tally::{SiegeTally, Verdict};
 use super::user::{SharedSettings, User, UserAction, UserRequest};
 use super::verbose::{FinishedTransaction, Line};
-use crate::session::message_of;
+use crate::output::system_message;
 
 /// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
 const PRINTED_BYTES_MAX: usize = 256 << 20;
@@ -147,7 +148,7 @@ impl Worker<'_> {
     }
 
     /// Returns a user's request as bytes, or `None` while the host name is being looked up.
-    fn written(&mut self, user: u32, ask: &UserRequest) -> Result<Option<Arc<Request>>, String> {
+    fn written(&mut self, user: u32, ask: &UserRequest) -> Result<Option<Arc<Request>>, SpecError> {
         let siege = self.siege;
         let user = &mut self.active_user(user).user;
         let authorization = user.authorization(&ask.wanted);
@@ -193,18 +194,14 @@ impl Siege<'_> {
         wanted: &ListedRequest,
         authorization: Option<&str>,
         cookie: Option<&str>,
-    ) -> Result<Option<Arc<Request>>, String> {
+    ) -> Result<Option<Arc<Request>>, SpecError> {
         let url = wanted.url.text();
-        if !self
-            .writer
-            .look_up(&url)
-            .map_err(|error| message_of(&error))?
-        {
+        if !self.writer.look_up(&url)? {
             return Ok(None);
         }
         let bytes = self.form.write(wanted, authorization, cookie);
         let written = self.writer.raw_to(&url, wanted.method.name(), bytes);
-        written.map(Some).map_err(|error| message_of(&error))
+        written.map(Some)
     }
 
     /// Returns the name of a request in lines of output: the path for GET, otherwise
@@ -227,10 +224,10 @@ fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
         Outcome::Timeout => "connection timed out",
         other => other.name(),
     };
-    let why = match end.reason {
-        // The system's error number is removed.
-        Some(reason) => format!(": {}", reason.split(" (os error").next().unwrap_or(reason)),
-        None => String::new(),
+    let why = match (end.cause, end.reason) {
+        (Some(FailureCause::System(code)), _) => format!(": {}", system_message(code)),
+        (_, Some(reason)) => format!(": {reason}"),
+        (_, None) => String::new(),
     };
     format!(
         "socket: {what}: {} {}{why}",
@@ -278,7 +275,8 @@ impl Script for Worker<'_> {
                     return UserStep::Request(request);
                 }
                 Err(error) => {
-                    let text = format!("{}: {error}", ask.wanted.url.text());
+                    let (url, error) = (ask.wanted.url.text(), error.in_notation(NOTATION));
+                    let text = format!("{url}: {error}");
                     self.fail(text);
                     // A request of the list may fail again immediately, so the user pauses before
                     // the next one.

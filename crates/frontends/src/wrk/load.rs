@@ -7,11 +7,12 @@ use prony_load::{Control, LoadSpec, RunResult};
 use prony_lua::{LuaHooks, RateSampler, SAMPLING_INTERVAL, Statistics, WrkErrors, WrkFigures};
 use prony_record::{Distribution, Nanos, Outcome, OutcomeCounts};
 
+use super::NOTATION;
 use super::arguments::WrkArguments;
 use super::report::{self, WrkResults};
 use super::spectrum;
 use crate::output::print;
-use crate::session::{self, PeriodicCallback, Refusal, Session};
+use crate::session::{self, PeriodicCallback, Session};
 
 /// A load that is ready to run.
 pub(super) struct Load<'a> {
@@ -50,9 +51,7 @@ impl Load<'_> {
         };
         let director = hooks.map(|hooks| hooks as &dyn Director);
         let loaded = session::run(self.session, self.spec, director, Some(tick));
-        let loaded = loaded.map_err(|refusal| match refusal {
-            Refusal::Wrong(text) | Refusal::Environment(text) => text,
-        })?;
+        let loaded = loaded.map_err(|refusal| refusal.message(NOTATION))?;
         let mut results = self.results(&loaded, rates.into_samples());
         // In the record, a batch counts as one request, so the numbers of requests and of failed
         // statuses are taken from the hooks.

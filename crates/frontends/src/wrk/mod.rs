@@ -15,13 +15,26 @@ mod url;
 
 use std::ffi::OsString;
 
+use prony_load::Notation;
+
 use crate::output::{note, print};
-use crate::session::{Ending, Session};
+use crate::session::{Ending, PUBLIC, Session};
 
 use arguments::{USAGE, WrkArguments, WrkError};
 
 /// Exit status if no load ran or the script failed.
 const FAILED: Ending = Ending::Status(1);
+
+/// The engine's settings and wrk's options.
+pub(crate) const NOTATION: Notation = Notation::Options(&[
+    PUBLIC,
+    ("connections", "--connections"),
+    ("duration", "--duration"),
+    ("threads", "--threads"),
+    ("rate", "--rate"),
+    ("header", "--header"),
+    ("script", "--script"),
+]);
 
 /// Runs wrk's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {

@@ -13,9 +13,10 @@ use prony_lua::{
 
 use super::arguments::WrkArguments;
 use super::load::Load;
-use super::request;
 use super::url::WrkUrl;
-use crate::session::{self, Session, message_of};
+use super::{NOTATION, request};
+use crate::output::system_message;
+use crate::session::{self, Session};
 
 /// Connect timeout. It is longer than the system's own limit, because wrk sets none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -42,7 +43,7 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Str
                 interrupt: &interrupt,
                 method: "GET",
                 body: &[],
-                message_of,
+                notation: NOTATION,
                 limits: ScriptLimits::default(),
                 prints_to_stderr: false,
             };
@@ -108,7 +109,7 @@ fn resolve(
                 let (host, service) = (&arguments.url.0.host, arguments.url.service());
                 format!("unable to resolve {host}:{service} {cause}")
             }
-            other => message_of(&other),
+            other => other.in_notation(NOTATION),
         })
 }
 
@@ -129,19 +130,14 @@ fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
     for address in Address::all(host, &service)? {
         match address.connect() {
             Ok(()) => return Ok(address),
-            Err(error) => refused = cause(&error),
+            Err(error) => {
+                refused = error
+                    .raw_os_error()
+                    .map_or_else(|| error.to_string(), system_message);
+            }
         }
     }
     Err(format!("unable to connect to {host}:{service} {refused}"))
-}
-
-/// Returns the system's message without the error number.
-fn cause(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
 
 fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaScripts, String> {

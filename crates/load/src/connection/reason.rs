@@ -1,6 +1,7 @@
 //! Reasons for failed requests, as text.
 
 use std::fmt;
+use std::io;
 
 use prony_protocol::h2::StartError;
 use prony_protocol::h3::H3Violation;
@@ -63,6 +64,10 @@ pub(crate) enum Reason {
     /// A proxy did not open a tunnel. The variant holds the status of the proxy's response, if
     /// there was one.
     NoTunnel(Option<u16>),
+    /// The load's limit of redirects, which fails requests beyond it.
+    RedirectLimit(u64),
+    /// The operating system's error with this code.
+    System(i32),
     /// Any other reason.
     Text(String),
 }
@@ -78,6 +83,14 @@ impl Reason {
                 Reason::Text(text.to_owned())
             }
             reason => reason,
+        }
+    }
+
+    /// The reason for a failed operation on a socket.
+    pub(crate) fn of_io(error: &io::Error) -> Reason {
+        match error.raw_os_error() {
+            Some(code) => Reason::System(code),
+            None => Reason::Text(error.to_string()),
         }
     }
 
@@ -253,6 +266,8 @@ impl fmt::Display for Reason {
             Reason::NoTunnel(None) => {
                 f.write_str("the proxy closed the connection without a response to CONNECT")
             }
+            Reason::RedirectLimit(max) => write!(f, "stopped after {max} redirects"),
+            Reason::System(code) => io::Error::from_raw_os_error(*code).fmt(f),
             Reason::Text(text) => f.write_str(text),
         }
     }

@@ -37,7 +37,8 @@ impl FromStr for HttpProxy {
         // The error message omits text that may be a password.
         let authority = authority.trim_end_matches('/');
         let url = match authority.contains(['/', '?', '#']) {
-            false => Url::parse(&format!("http://{authority}"), None)?,
+            false => Url::parse(&format!("http://{authority}"), None)
+                .map_err(|error| error.to_string())?,
             true => return Err("a proxy has no path; write HOST:PORT".to_owned()),
         };
         Ok(HttpProxy {

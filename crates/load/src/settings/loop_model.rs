@@ -81,11 +81,9 @@ impl LoadSettings {
                 let error = SettingsError::value("rate", rate)
                     .text(" needs ")
                     .name("duration");
-                Err(error
-                    .text(" as well, over which the rate changes")
-                    .text("; ")
-                    .name("requests")
-                    .text(" may end the load earlier"))
+                let error = error.text(" as well, over which the rate changes");
+                let error = error.hint("").name("requests");
+                Err(error.text(" may end the load earlier"))
             }
             _ => Ok(()),
         }
@@ -102,11 +100,11 @@ impl LoadSettings {
                 .and_value("rate", rate);
             let hint = match rate {
                 ArrivalRate::Constant(rate) => {
-                    format!("; to start at that rate, begin with the stage {rate}@0s")
+                    format!("to start at that rate, begin with the stage {rate}@0s")
                 }
-                ArrivalRate::Linear { .. } => "; remove one of them".to_owned(),
+                ArrivalRate::Linear { .. } => "remove one of them".to_owned(),
             };
-            return Err(error.text(hint));
+            return Err(error.hint(hint));
         }
         if self.duration.is_some() {
             let error = error.text(" can't be combined with ").name("duration");
@@ -144,9 +142,10 @@ impl LoadSettings {
         let length = quantity::time_text(length);
         let error = SettingsError::value("think", think).text(format!(
             ": the think time is longer than the load ({length}), and many users would never send a \
-             request; use a longer "
+             request"
         ));
-        Err(error.name("duration").text(" or shorter pauses"))
+        let error = error.hint("use a longer ").name("duration");
+        Err(error.text(" or shorter pauses"))
     }
 }
 

@@ -139,10 +139,11 @@ impl LoadSettings {
             for (other, reason) in setting.excludes {
                 if self.has(other) {
                     let error = SettingsError::of(setting.key).text(" can't be combined with ");
-                    return Err(error.name(other).text(match *reason {
-                        "" => "; remove one of them".to_owned(),
-                        reason => format!(", {reason}, or remove one of the two"),
-                    }));
+                    let error = error.name(other);
+                    return Err(match *reason {
+                        "" => error.hint("remove one of them"),
+                        reason => error.text(format!(", {reason}, or remove one of the two")),
+                    });
                 }
             }
             if let Some(other) = setting.needs.filter(|other| !self.has(other)) {

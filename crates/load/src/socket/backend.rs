@@ -50,9 +50,9 @@ impl Backend {
                 let refused = SettingsError::value("io", IoChoice::Uring).text(format!(
                     ": io_uring is not available on this system ({error}); it needs Linux 6.1 or \
                      later, and a kernel and container that allow it (kernel.io_uring_disabled, \
-                     seccomp, ulimit -l); "
+                     seccomp, ulimit -l)"
                 ));
-                let refused = refused.and_value("io", IoChoice::Auto);
+                let refused = refused.hint("").and_value("io", IoChoice::Auto);
                 Err(refused.text(" uses the best backend that is available"))
             }
             (_, Err(error)) => Ok((Backend::Poll, Some(error.to_string()))),

@@ -49,8 +49,9 @@ impl Sources {
             .partition(|range| range.first().is_ipv4());
         let announced = addresses("proxy_source", &settings.proxy_source)?;
         if settings.source_order.is_some() && settings.source.is_empty() && announced.count() == 0 {
-            let error = SettingsError::of("source_order").text(" needs addresses; add ");
-            let error = error.name("source").text(" or ").name("proxy_source");
+            let error = SettingsError::of("source_order").text(" needs addresses");
+            let error = error.hint("add ").name("source").text(" or ");
+            let error = error.name("proxy_source");
             return Err(error.into());
         }
         Ok(Sources {
@@ -214,11 +215,14 @@ impl Sources {
                 address.is_some_and(|peer| peer.is_ipv4() == range.first().is_ipv4())
             });
             if !is_used {
-                let error = SettingsError::value("source", range).text(format!(
-                    ": {family} address can't connect to a target of the other address family; use \
-                     the same family for sources and target ("
-                ));
-                let error = error.name("resolve").text(" sets a target's address)");
+                let error = SettingsError::value("source", range)
+                    .text(format!(
+                        ": {family} address can't connect to a target of the other address family"
+                    ))
+                    .hint("use the same family for sources and target")
+                    .hint_in_parentheses("")
+                    .name("resolve")
+                    .text(" sets a target's address");
                 return Err(error.into());
             }
             if is_bypassing {

@@ -72,16 +72,17 @@ impl DataTable {
             |error: &str| SettingsError::value("data", path.display()).text(format!(": {error}"));
         let bytes = input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
             of_file(&error.to_string())
-                .text(" (a CSV file is expected; ")
+                .hint_in_parentheses("a CSV file is expected; ")
                 .name("body")
-                .text(" sends a body)")
+                .text(" sends a body")
         })?;
         let text = input_file::decode(bytes).map_err(of_file)?;
         let shown = path.display().to_string();
         DataTable::parse(&text, &shown).map_err(|error| match error {
             DataError::File(text) => of_file(&text),
             DataError::Line(line, text) => {
-                SettingsError::about("data").text(format!("{shown}:{line}: {text}"))
+                let error = SettingsError::about("data").text(text);
+                error.at(format!("{shown}:{line}"))
             }
         })
     }
@@ -213,8 +214,9 @@ impl DataTable {
             append_encoded(cell, filter, &mut cells.bytes);
             place.check(&cells.bytes[start..]).map_err(|error| {
                 let (shown, name) = (&self.shown, &self.columns[column]);
-                let text = format!("{shown}:{line}: the value {cell:?} of column {name} {error}");
-                SettingsError::about("data").text(text)
+                let text = format!("the value {cell:?} of column {name} {error}");
+                let error = SettingsError::about("data").text(text);
+                error.at(format!("{shown}:{line}"))
             })?;
             cells.ends.push(cells.bytes.len());
         }

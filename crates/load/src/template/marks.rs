@@ -186,14 +186,11 @@ fn unknown(name: &str, data: Option<&DataTable>) -> SettingsError {
                 "{{{{ {name} }}}}: {shown} has no column \"{name}\"; write one of {columns}, {functions}"
             ))
         }
-        None => {
-            let text = format!(
-                "{{{{ {name} }}}}: no value has this name; write {functions}, or a column of a file \
-                 given with "
-            );
-            let error = SettingsError::from(text).name("data");
-            error.text(" (for two braces, write {{ \"{{\" }})")
-        }
+        None => SettingsError::from(format!("{{{{ {name} }}}}: no value has this name"))
+            .hint(format!("write {functions}"))
+            .hint("a column of a file given with ")
+            .name("data")
+            .hint_in_parentheses("for two braces, write {{ \"{{\" }}"),
     }
 }
 

@@ -170,10 +170,11 @@ fn verifier(
         .build()
         .map_err(|error| {
             let error = SettingsError::from(format!(
-                "no CA certificates to verify the server with ({error}): install the system's CA \
-                 certificates, name a file with "
+                "no CA certificates to verify the server with ({error})"
             ));
-            let error = error.name("ca").text(", or accept any certificate with ");
+            let error = error.hint("install the system's CA certificates");
+            let error = error.hint("name a file with ").name("ca");
+            let error = error.hint("accept any certificate with ");
             SpecError::Environment(error.name("insecure"))
         })?;
     Ok(verifier)
@@ -265,8 +266,8 @@ fn private_key(cert: &Path, key: Option<&Path>) -> Result<PrivateKeyDer<'static>
     PrivateKeyDer::from_pem_slice(&read(setting, file)?).map_err(|error| match (error, key) {
         (pem::Error::NoItemsFound, None) => {
             let error = SettingsError::value("cert", file.display());
-            let error = error.text(": contains no private key; name the key's file with ");
-            error.name("key").into()
+            let error = error.text(": contains no private key");
+            error.hint("name the key's file with ").name("key").into()
         }
         (pem::Error::NoItemsFound, Some(_)) => {
             of_file("key", file, &"no private key in PEM format")

@@ -218,7 +218,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Some(libc::ETIMEDOUT) => Outcome::Timeout,
             _ => Outcome::Reset,
         };
-        let reason = Reason::Text(error.to_string());
+        let reason = Reason::of_io(error);
         let occupancy = self.dispatcher.occupancy(index);
         let is_idle = occupancy.waiting + occupancy.in_flight == 0;
         if self.connections[index].state.is_ready() && !self.connections[index].has_streams() {

@@ -348,10 +348,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 let reason = Reason::of_quic(end, typed.unwrap_or_default());
                 (end.outcome(), reason)
             }
-            None => (
-                system::connect_outcome(error),
-                Reason::Text(error.to_string()),
-            ),
+            None => (system::connect_outcome(error), Reason::of_io(error)),
         };
         let reason = Some(reason);
         self.connect_failed(index, outcome, reason, now);

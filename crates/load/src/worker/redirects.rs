@@ -345,10 +345,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let location = location::of(http.captured(taken.stream())?.head())?;
         if redirects.slots[slot as usize].past.count >= redirects.hops_max {
             let max = redirects.hops_max;
-            let stopped = || Reason::Text(format!("stopped after {max} redirects"));
             return redirects
                 .fails_beyond_max
-                .then(|| Redirect::Next(Err(stopped())));
+                .then_some(Redirect::Next(Err(Reason::RedirectLimit(max))));
         }
         let from = redirected(taken)?;
         let now = self.sockets.cached_now();

@@ -5,7 +5,7 @@ use prony_record::{Exchange, Nanos, Outcome, TlsHandshake};
 use super::{ConnectionView, Worker};
 use crate::connection::{HttpMachine, PipelinedResponse, Reason};
 use crate::request::Request;
-use crate::script::{CaptureSpec, RequestEnd, ResponseView, Script, UserStep};
+use crate::script::{CaptureSpec, FailureCause, RequestEnd, ResponseView, Script, UserStep};
 use crate::socket::Sockets;
 
 /// Maximum number of script calls before completions are handled.
@@ -98,6 +98,11 @@ impl<'run> ScriptRunner<'run> {
             exchange: ended.exchange,
             outcome: ended.outcome,
             reason: reason.as_deref(),
+            cause: match ended.reason {
+                Some(Reason::RedirectLimit(_)) => Some(FailureCause::RedirectLimit),
+                Some(Reason::System(code)) => Some(FailureCause::System(*code)),
+                _ => None,
+            },
             connect,
             tls,
             is_measured: ended.is_measured,

@@ -93,6 +93,7 @@ impl<'de> Deserializer<'de> for &'de TomlNode {
                 Err(serde::de::Error::custom("it contains a NUL byte"))
             }
             TomlValue::Text(text) => visitor.visit_borrowed_str(text),
+            TomlValue::Unreachable(reason) => Err(serde::de::Error::custom(reason)),
             TomlValue::Integer(number) => visitor.visit_i64(*number),
             TomlValue::Float(number) => visitor.visit_f64(*number),
             TomlValue::Bool(truth) => visitor.visit_bool(*truth),

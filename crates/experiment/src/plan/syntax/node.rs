@@ -28,6 +28,8 @@ pub(crate) enum TomlValue {
     Bool(bool),
     Array(Vec<TomlNode>),
     Table(TomlTable),
+    /// A template used a value that is unreachable, for this reason. Only rendering creates it.
+    Unreachable(String),
 }
 
 /// A table with its entries in source order.
@@ -101,7 +103,7 @@ impl TomlValue {
     /// Returns the type with its article, for messages such as "margin is a number, not a string".
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Text(_) => "a string",
+            Self::Text(_) | Self::Unreachable(_) => "a string",
             Self::Integer(_) | Self::Float(_) => "a number",
             Self::Bool(_) => "true or false",
             Self::Array(_) => "an array",
@@ -109,15 +111,15 @@ impl TomlValue {
         }
     }
 
-    /// Returns the text of a scalar as its author wrote it (`1.0` stays `1.0`); `None` for an array
-    /// or a table.
+    /// Returns the text of a scalar as its author wrote it (`1.0` stays `1.0`); `None` for an array,
+    /// a table or an unreachable value.
     pub(crate) fn scalar_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
             Self::Integer(number) => Some(number.to_string()),
             Self::Float(number) => Some(format!("{number:?}")),
             Self::Bool(truth) => Some(truth.to_string()),
-            Self::Array(_) | Self::Table(_) => None,
+            Self::Array(_) | Self::Table(_) | Self::Unreachable(_) => None,
         }
     }
 }

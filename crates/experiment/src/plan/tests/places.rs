@@ -297,6 +297,21 @@ const CASES: &[(&str, &str, &str)] = &[
         "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only places to which it has a link)",
     ),
     (
+        "[load]",
+        "[service.far]\nplace = \"clients\"\ncommand = [\"app-server\", \"{{ app.host ~ ':1' }}\"]\n[load]",
+        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only places to which it has a link)",
+    ),
+    (
+        "[load]",
+        "[service.far]\nplace = \"clients\"\ncommand = [\"app-server\", \"--to={{ app.address }}\"]\n[load]",
+        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only places to which it has a link)",
+    ),
+    (
+        "[load]",
+        "[service.far]\nplace = \"clients\"\ncommand = [\"app-server\", \"{{ [app.host] }}\"]\n[load]",
+        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only places to which it has a link)",
+    ),
+    (
         "source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]",
         "source = [\"fd00::1\"]",
         "@: source of [load]: \"fd00::1\" is not an IPv4 address (named places use IPv4 only)",

@@ -9,6 +9,7 @@ mod expression;
 mod failure;
 mod names;
 mod rehearsal;
+mod unreachable;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +23,11 @@ use expression::{is_template, whole_expression};
 use failure::{TemplateFailure, error_words};
 use names::KnownNames;
 use rehearsal::{is_plain, rehearse};
+use unreachable::noting_use;
 use values::{from_jinja, to_jinja};
 
 pub(crate) use names::KnownName;
+pub(crate) use unreachable::unreachable_value;
 
 /// Maximum number of instructions that a template may execute, which stops endless loops.
 const TEMPLATE_FUEL: u64 = 1_000_000;
@@ -32,18 +35,9 @@ const TEMPLATE_FUEL: u64 = 1_000_000;
 /// Maximum length of the text that a template renders, in bytes.
 const TEXT_MAX: usize = 4 << 20;
 
-/// Delimiter around the reason why a value is unreachable. Strings of a plan can't contain it.
-const UNREACHABLE_MARK: char = '\0';
-
 /// Returns the placeholder that the load replaces with the value of an expression.
 fn placeholder(expression: &str) -> String {
     format!("{{{{ {expression} }}}}")
-}
-
-/// Creates a value that causes an error only if a template uses it. `reason` becomes the error
-/// message.
-pub(crate) fn unreachable_value(reason: &str) -> minijinja::Value {
-    format!("{UNREACHABLE_MARK}{reason}{UNREACHABLE_MARK}").into()
 }
 
 /// Reports a text that is too long. Returns true if it isn't.
@@ -54,6 +48,11 @@ fn is_short(text: &str, line: usize, reader: &mut PlanReader<'_>) -> bool {
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
     }
     text.len() <= TEXT_MAX
+}
+
+fn report_unreachable(reason: &str, line: usize, reader: &mut PlanReader<'_>) {
+    let hint = "a place reaches only places to which it has a link";
+    reader.report_with_hint(DiagnosticKind::Structure, line, reason, hint);
 }
 
 /// All names and values that the templates of one variant can use.
@@ -218,9 +217,14 @@ impl TemplateContext {
     /// Renders the text of a file. Diagnostics refer to lines of that file.
     pub(crate) fn file(&self, text: &str, reader: &mut PlanReader<'_>) -> Option<String> {
         let rendered = Self::rehearsed(text, 1, reader, |reader| self.text(text, 1, reader))?;
-        let is_valid =
-            is_short(&rendered, 0, reader) && self.is_text_reachable(&rendered, 0, reader);
-        is_valid.then_some(rendered)
+        match rendered.value {
+            TomlValue::Text(text) => is_short(&text, 0, reader).then_some(text),
+            TomlValue::Unreachable(reason) => {
+                report_unreachable(&reason, 0, reader);
+                None
+            }
+            _ => None,
+        }
     }
 
     fn string(&self, text: &str, line: usize, reader: &mut PlanReader<'_>) -> Option<TomlNode> {
@@ -256,7 +260,7 @@ impl TemplateContext {
     ) -> Option<TomlNode> {
         let node = match whole_expression(text) {
             Some(expression) => self.expression(expression, text, line, reader)?,
-            None => TomlNode::text(line, self.text(text, line, reader)?),
+            None => self.text(text, line, reader)?,
         };
         if let TomlValue::Text(text) = &node.value
             && !is_short(text, line, reader)
@@ -269,7 +273,10 @@ impl TemplateContext {
     /// Reports the first unreachable value in a tree. Returns true if all values are reachable.
     fn is_reachable(&self, node: &TomlNode, reader: &mut PlanReader<'_>) -> bool {
         match &node.value {
-            TomlValue::Text(text) => self.is_text_reachable(text, node.line, reader),
+            TomlValue::Unreachable(reason) if self.reports_unreachable => {
+                report_unreachable(reason, node.line, reader);
+                false
+            }
             TomlValue::Array(items) => items.iter().all(|item| self.is_reachable(item, reader)),
             TomlValue::Table(table) => {
                 let mut entries = table.entries.iter();
@@ -277,17 +284,6 @@ impl TemplateContext {
             }
             _ => true,
         }
-    }
-
-    fn is_text_reachable(&self, text: &str, line: usize, reader: &mut PlanReader<'_>) -> bool {
-        let Some(reason) = text.split(UNREACHABLE_MARK).nth(1) else {
-            return true;
-        };
-        if self.reports_unreachable {
-            let hint = "a place reaches only places to which it has a link";
-            reader.report_with_hint(DiagnosticKind::Structure, line, reason, hint);
-        }
-        !self.reports_unreachable
     }
 
     /// Evaluates the expression of a string that consists of one `{{ … }}`.
@@ -312,7 +308,8 @@ impl TemplateContext {
         if let Some(found) = self.level_at(source) {
             return found.cloned();
         }
-        let value = match expression.eval(&self.values) {
+        let (value, unreachable) = noting_use(|| expression.eval(&self.values));
+        let value = match value {
             Ok(value) => value,
             Err(error) => {
                 self.failure(&names, line).report(&error, reader);
@@ -322,6 +319,10 @@ impl TemplateContext {
         if value.is_undefined() && !names.iter().all(|name| self.is_level(name)) {
             self.failure(&names, line).report_unset(reader);
             return None;
+        }
+        if let Some(reason) = unreachable {
+            let value = TomlValue::Unreachable(reason);
+            return Some(TomlNode { line, value });
         }
         match from_jinja(&value, line) {
             Ok(node) => node,
@@ -333,7 +334,14 @@ impl TemplateContext {
         }
     }
 
-    fn text(&self, source: &str, first_line: usize, reader: &mut PlanReader<'_>) -> Option<String> {
+    /// Renders a text with templates: as text, or as unreachable if a template uses an unreachable
+    /// value.
+    fn text(
+        &self,
+        source: &str,
+        first_line: usize,
+        reader: &mut PlanReader<'_>,
+    ) -> Option<TomlNode> {
         let line_of_error =
             |error: &Error| first_line + error.line().map_or(0, |line| line.saturating_sub(1));
         let template = match self.environment.template_from_str(source) {
@@ -352,8 +360,12 @@ impl TemplateContext {
         if !self.check_names(&names, line_of_name, reader) {
             return None;
         }
-        match template.render(&self.values) {
-            Ok(text) => Some(text),
+        let (rendered, unreachable) = noting_use(|| template.render(&self.values));
+        match rendered {
+            Ok(text) => Some(TomlNode {
+                line: first_line,
+                value: unreachable.map_or(TomlValue::Text(text), TomlValue::Unreachable),
+            }),
             Err(error) => {
                 let failure = self.failure(&names, line_of_error(&error));
                 failure.report(&error, reader);

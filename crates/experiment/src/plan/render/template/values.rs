@@ -2,6 +2,7 @@
 
 use minijinja::value::ValueKind;
 
+use super::unreachable::{reason_of, unreachable_value};
 use crate::plan::syntax::{TomlEntry, TomlNode, TomlTable, TomlValue};
 
 /// Maximum number of items in a list that a template computes.
@@ -19,6 +20,7 @@ pub(super) fn to_jinja(value: &TomlValue) -> minijinja::Value {
             .iter()
             .map(|e| (e.key.as_str(), to_jinja(&e.node.value)))
             .collect(),
+        TomlValue::Unreachable(reason) => unreachable_value(reason),
     }
 }
 
@@ -80,7 +82,10 @@ fn from_jinja_at(
             }
             TomlValue::Table(table)
         }
-        _ => return Err(kind),
+        _ => match reason_of(value) {
+            Some(reason) => TomlValue::Unreachable(reason.to_owned()),
+            None => return Err(kind),
+        },
     };
     Ok(Some(TomlNode { line, value }))
 }

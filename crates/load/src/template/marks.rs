@@ -154,6 +154,14 @@ impl Marks {
     }
 }
 
+/// Functions without arguments, and their values.
+const FUNCTIONS: [(&str, Value); 2] = [("seq", Value::Sequence), ("uuid", Value::Uuid)];
+
+/// Names of the functions without arguments.
+pub fn request_functions() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|(name, _)| *name)
+}
+
 fn value_of(
     placeholder: &Placeholder,
     place: ValuePlace,
@@ -170,10 +178,10 @@ fn value_of(
         let cells = data.encode(column, placeholder.filter, place)?;
         return Ok(Value::Column(cells));
     }
-    match name.as_str() {
-        "seq" => Ok(Value::Sequence),
-        "uuid" => Ok(Value::Uuid),
-        _ => Err(unknown(name, data)),
+    let mut functions = FUNCTIONS.iter();
+    match functions.find(|(function, _)| function == name) {
+        Some((_, value)) => Ok(value.clone()),
+        None => Err(unknown(name, data)),
     }
 }
 

@@ -13,6 +13,8 @@ mod values;
 
 pub use data::data_columns;
 pub(crate) use data::{DataTable, ValuePlace};
+pub use marks::request_functions;
 pub(crate) use marks::{MarkedPiece, Marks};
 pub(crate) use parse::{TextPiece, parse, skip_placeholder};
+pub use parse::{placeholder, request_filters, with_filter};
 pub(crate) use values::{Value, ValueSource};

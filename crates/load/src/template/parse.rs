@@ -60,6 +60,27 @@ impl Filter {
     ];
 }
 
+/// Names of the filters.
+pub fn request_filters() -> impl Iterator<Item = &'static str> {
+    Filter::ALL.iter().map(|(name, _)| *name)
+}
+
+/// Returns the placeholder of an expression, which the load replaces with a value for each request.
+pub fn placeholder(expression: &str) -> String {
+    format!("{{{{ {expression} }}}}")
+}
+
+/// Adds a filter to a text that is one placeholder without a filter. Returns `None` for any other
+/// text.
+pub fn with_filter(text: &str, filter: &str) -> Option<String> {
+    match &parse(text).ok()?[..] {
+        [TextPiece::Placeholder(only)] if only.filter.is_none() => {
+            Some(placeholder(&format!("{} | {filter}", only.source)))
+        }
+        _ => None,
+    }
+}
+
 /// Reason why text with placeholders is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TemplateError(pub(crate) String);

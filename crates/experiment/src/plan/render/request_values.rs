@@ -2,15 +2,12 @@
 //! the functions of `prony load`. Rendering the plan's templates leaves these names in place for
 //! the load.
 
-use prony_load::{Notation, SpecError, data_columns};
+use prony_load::{Notation, SpecError, data_columns, request_functions};
 
 use super::context::RenderContext;
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
-
-/// Per-request functions that need no data file.
-const FUNCTIONS: [&str; 2] = ["seq", "uuid"];
 
 /// Returns the context for rendering the table `[load]`. If the load's data file can't be read,
 /// reports the error and returns `None`.
@@ -23,7 +20,7 @@ pub(super) fn load_context(
     for name in data_column_names(table, around, reader)? {
         templates.set_request_value(&name);
     }
-    for name in FUNCTIONS {
+    for name in request_functions() {
         templates.set_request_value(name);
     }
     templates.add_request_functions();

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use prony_load::{placeholder, request_filters, with_filter};
 
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
@@ -34,11 +35,6 @@ const TEMPLATE_FUEL: u64 = 1_000_000;
 
 /// Maximum length of the text that a template renders, in bytes.
 const TEXT_MAX: usize = 4 << 20;
-
-/// Returns the placeholder that the load replaces with the value of an expression.
-fn placeholder(expression: &str) -> String {
-    format!("{{{{ {expression} }}}}")
-}
 
 /// Reports a text that is too long. Returns true if it isn't.
 fn is_short(text: &str, line: usize, reader: &mut PlanReader<'_>) -> bool {
@@ -129,15 +125,8 @@ impl TemplateContext {
     pub(crate) fn add_request_functions(&mut self) {
         let random = |first: i64, last: i64| placeholder(&format!("random({first}, {last})"));
         self.environment.add_function("random", random);
-        for filter in ["raw", "url", "json"] {
-            let add = move |value: String| {
-                let inner = value
-                    .strip_prefix("{{ ")
-                    .and_then(|it| it.strip_suffix(" }}"));
-                inner.map_or(value.clone(), |inner| {
-                    placeholder(&format!("{inner} | {filter}"))
-                })
-            };
+        for filter in request_filters() {
+            let add = move |value: String| with_filter(&value, filter).unwrap_or(value);
             self.environment.add_filter(filter, add);
         }
     }

@@ -8,6 +8,8 @@ mod bench;
 mod cargo;
 mod docs;
 mod package;
+mod random;
+mod table;
 mod test;
 mod tidy;
 mod tree;

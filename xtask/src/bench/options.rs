@@ -1,25 +1,14 @@
 //! The flags of `cargo xtask bench`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::bypass::{self, BypassRow};
-use super::ceiling;
-use super::fleet::{self, FleetRow};
-use super::quic::{self, QuicRow};
-use super::rows::{ROWS, Row};
+use super::rows::{self, ROWS, Row};
 use super::tool::{PEERS, Tool};
 
 /// Rows and tools to measure, and the number and duration of the runs.
 #[derive(Debug, PartialEq)]
 pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,
-    pub(super) fleet: Vec<FleetRow>,
-    /// True to measure the row with the highest sustained rates (`open-max`).
-    pub(super) ceiling: bool,
-    /// HTTP/3 rows to measure.
-    pub(super) quic: Vec<QuicRow>,
-    /// AF_XDP rows to measure.
-    pub(super) bypass: Vec<BypassRow>,
     pub(super) peers: Vec<Tool>,
     /// True to run only the best peer of each row.
     pub(super) best_only: bool,
@@ -28,7 +17,6 @@ pub(super) struct BenchOptions {
     /// Duration of a run in seconds (at least 1).
     pub(super) seconds: u32,
     pub(super) seed: u64,
-    /// Path of a prony binary that is already built.
     /// Binaries of prony instead of a new build: one, or an earlier and a later one.
     pub(super) prony: Vec<PathBuf>,
     /// Cores of the server and of the generator.
@@ -51,19 +39,6 @@ impl BenchOptions {
                 .iter()
                 .filter(|r| !quick || r.quick.is_some())
                 .collect(),
-            fleet: match quick {
-                true => Vec::new(),
-                false => fleet::ROWS.to_vec(),
-            },
-            ceiling: !quick,
-            quic: match quick {
-                true => Vec::new(),
-                false => quic::ROWS.to_vec(),
-            },
-            bypass: match quick {
-                true => Vec::new(),
-                false => bypass::ROWS.to_vec(),
-            },
             peers: PEERS.to_vec(),
             best_only: quick,
             rotations: if quick { 3 } else { 5 },
@@ -90,14 +65,7 @@ impl BenchOptions {
                 "--seconds" => options.seconds = at_least_one(flag, value()?)? as u32,
                 "--seed" => options.seed = number(flag, value()?)?,
                 "--prony" => options.prony.push(PathBuf::from(value()?)),
-                "--rows" => {
-                    let chosen = rows(value()?)?;
-                    options.rows = chosen.rows;
-                    options.fleet = chosen.fleet;
-                    options.ceiling = chosen.ceiling;
-                    options.quic = chosen.quic;
-                    options.bypass = chosen.bypass;
-                }
+                "--rows" => options.rows = rows(value()?)?,
                 "--peers" => {
                     options.peers = peers(value()?)?;
                     options.best_only = false;
@@ -109,15 +77,28 @@ impl BenchOptions {
         if options.prony.len() > 2 {
             return Err("--prony is given at most twice, the earlier build first".to_string());
         }
-        if options.write && options.prony.len() > 1 {
+        if options.write && options.compares_builds() {
             return Err("the document has no column for an earlier build of prony".to_string());
         }
         Ok(options)
     }
 
-    /// The binary of prony to measure; `None` to build it.
-    pub(super) fn prony(&self) -> Option<&Path> {
-        self.prony.last().map(PathBuf::as_path)
+    /// True if an earlier build of prony is compared with a later one.
+    pub(super) fn compares_builds(&self) -> bool {
+        self.prony.len() > 1
+    }
+
+    /// Tools of a row: the floor, prony, its reference, and the requested peers that support it.
+    pub(super) fn tools_of(&self, row: &Row) -> Vec<Tool> {
+        let wanted = |peer: &Tool| match peer {
+            _ if row.references.first() == Some(peer) => true,
+            _ if self.best_only => row.quick == Some(*peer),
+            _ => self.peers.contains(peer),
+        };
+        let old = [Tool::OldProny].iter().filter(|_| self.compares_builds());
+        let peers = row.peers.iter().filter(|peer| wanted(peer));
+        let tools = row.tools.iter().chain(old).chain(peers).copied();
+        tools.filter(|tool| tool.supports(row)).collect()
     }
 }
 
@@ -133,40 +114,14 @@ fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-/// Selected rows of all kinds.
-#[derive(Default)]
-struct ChosenRows {
-    rows: Vec<&'static Row>,
-    fleet: Vec<FleetRow>,
-    ceiling: bool,
-    quic: Vec<QuicRow>,
-    bypass: Vec<BypassRow>,
-}
-
-fn rows(list: &str) -> Result<ChosenRows, String> {
-    let mut chosen = ChosenRows::default();
-    for id in list.split(',') {
-        let row = ROWS.iter().find(|row| row.id == id);
-        let of_fleet = fleet::ROWS.iter().find(|row| row.id() == id);
-        let of_quic = quic::ROWS.iter().find(|row| row.id == id);
-        let of_bypass = bypass::ROWS.iter().find(|row| row.id == id);
-        let is_ceiling = id == ceiling::ID;
-        let is_other = of_fleet.is_some() || of_quic.is_some() || of_bypass.is_some();
-        if row.is_none() && !is_other && !is_ceiling {
-            let ids = ROWS.iter().map(|row| row.id);
-            let ids = ids.chain(fleet::ROWS.iter().map(|row| row.id()));
-            let ids = ids.chain([ceiling::ID]);
-            let ids = ids.chain(quic::ROWS.iter().map(|row| row.id));
-            let ids: Vec<&str> = ids.chain(bypass::ROWS.iter().map(|row| row.id)).collect();
-            return Err(format!("unknown row {id} (available: {})", ids.join(", ")));
-        }
-        chosen.rows.extend(row);
-        chosen.fleet.extend(of_fleet.copied());
-        chosen.quic.extend(of_quic);
-        chosen.bypass.extend(of_bypass);
-        chosen.ceiling |= is_ceiling;
-    }
-    Ok(chosen)
+fn rows(list: &str) -> Result<Vec<&'static Row>, String> {
+    let find = |id| {
+        rows::find(id).ok_or_else(|| {
+            let ids: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
+            format!("unknown row {id} (available: {})", ids.join(", "))
+        })
+    };
+    list.split(',').map(find).collect()
 }
 
 fn peers(list: &str) -> Result<Vec<Tool>, String> {
@@ -213,13 +168,12 @@ mod tests {
             (ROWS.len(), 5, 6)
         );
         assert!(whole.write && !whole.best_only);
-        assert_eq!(whole.fleet, fleet::ROWS);
         let quick = BenchOptions::parse(&["--quick"]).unwrap();
         assert_eq!(
             (quick.rows.len(), quick.rotations, quick.seconds),
             (5, 3, 3)
         );
-        assert!(!quick.write && quick.best_only && quick.fleet.is_empty());
+        assert!(!quick.write && quick.best_only);
         assert!(BenchOptions::parse(&["--quick", "--write"]).unwrap().write);
         assert!(!BenchOptions::parse(&["--rows", "ka-1k"]).unwrap().write);
     }
@@ -248,20 +202,57 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_fleet_are_chosen_by_the_same_flag() {
-        let options = BenchOptions::parse(&["--rows", "fleet-500,ka-1k"]).unwrap();
-        assert_eq!(options.fleet, [FleetRow::Many]);
-        assert_eq!(options.rows.len(), 1);
-        let options = BenchOptions::parse(&["--rows", "ka-1k"]).unwrap();
-        assert!(options.fleet.is_empty() && !options.ceiling);
-        let options = BenchOptions::parse(&["--rows", "open-max"]).unwrap();
-        assert!(options.ceiling && options.rows.is_empty() && !options.write);
-        let options = BenchOptions::parse(&["--rows", "h3-16x32"]).unwrap();
-        assert_eq!(options.quic, quic::ROWS[..1]);
-        assert!(options.rows.is_empty() && !options.ceiling);
-        let options = BenchOptions::parse(&["--rows", "xdp-ka-13"]).unwrap();
-        assert_eq!(options.bypass.len(), 1);
-        assert!(options.quic.is_empty() && !options.write);
+    fn rows_of_all_sections_are_chosen_by_the_same_flag() {
+        let list = "fleet-500,ka-1k,open-max,h3-16x32,xdp-ka-13";
+        let options = BenchOptions::parse(&["--rows", list]).unwrap();
+        let ids: Vec<&str> = options.rows.iter().map(|row| row.id).collect();
+        assert_eq!(ids.join(","), list);
+        assert!(!options.write);
+    }
+
+    fn tools(options: &BenchOptions, id: &str) -> Vec<Tool> {
+        options.tools_of(rows::find(id).unwrap())
+    }
+
+    #[test]
+    fn a_row_always_has_its_reference_and_prony() {
+        let options = BenchOptions::parse(&["--peers", "none"]).unwrap();
+        for (id, expected) in [
+            ("ka-1k", &[Tool::Floor, Tool::Prony][..]),
+            ("tls-1k", &[Tool::Prony, Tool::Wrk]),
+            ("h2-clear-16x32", &[Tool::Prony, Tool::H2load]),
+            ("h3-16x32", &[Tool::Floor, Tool::Prony, Tool::PronyHttp2]),
+            ("xdp-ka-13", &[Tool::PronyUring, Tool::Prony, Tool::Wrk]),
+            ("open-max", &[Tool::Prony]),
+            ("fleet-cost", &[Tool::Prony]),
+        ] {
+            assert_eq!(tools(&options, id), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn two_builds_run_in_every_row() {
+        let words = ["--peers", "none", "--prony", "old", "--prony", "new"];
+        let options = BenchOptions::parse(&words).unwrap();
+        for row in ROWS {
+            let tools = tools(&options, row.id);
+            assert!(tools.contains(&Tool::Prony) && tools.contains(&Tool::OldProny));
+        }
+        let three = [&words[..], &["--prony", "c"]].concat();
+        assert!(BenchOptions::parse(&three).is_err());
+        assert!(BenchOptions::parse(&[&words[..], &["--write"]].concat()).is_err());
+    }
+
+    #[test]
+    fn the_quick_benchmark_has_only_the_best_peer() {
+        let options = BenchOptions::parse(&["--quick"]).unwrap();
+        assert_eq!(
+            tools(&options, "ka-1k"),
+            [Tool::Floor, Tool::Prony, Tool::Ab]
+        );
+        for row in &options.rows {
+            assert!((2..=3).contains(&tools(&options, row.id).len()));
+        }
     }
 
     #[test]

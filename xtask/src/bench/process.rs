@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,10 +25,10 @@ pub(super) struct Usage {
     pub(super) anonymous_bytes: u64,
 }
 
-/// Starts a command on a core, with the highest allowed limit on open files. The process receives
-/// `signal` if this program dies first.
-pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::Result<Child> {
-    let cores = set_of(core);
+/// Starts a command, with the highest allowed limit on open files, on one core or on any. The
+/// process receives `signal` if this program dies first.
+fn start(core: Option<usize>, signal: i32, command: &mut Command) -> io::Result<Child> {
+    let cores = core.map(set_of);
     let prepare = move || {
         // SAFETY: these calls are async-signal-safe, and their pointers refer to local values.
         unsafe {
@@ -37,7 +38,10 @@ pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::R
                 libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
             }
             checked(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
-            checked(libc::sched_setaffinity(0, size_of_val(&cores), &cores))
+            match &cores {
+                Some(cores) => checked(libc::sched_setaffinity(0, size_of_val(cores), cores)),
+                None => Ok(()),
+            }
         }
     };
     // SAFETY: `prepare` only makes system calls between fork and exec.
@@ -61,22 +65,111 @@ const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between samples of a process's memory.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs a command on a core and waits until it ends.
-pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result<Usage> {
+/// Runs a command on one core, or on any, and waits until it ends.
+pub(super) fn run(core: Option<usize>, end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
-    follow(&start_on(core, libc::SIGKILL, command)?, started, end)
+    follow(&start(core, libc::SIGKILL, command)?, started, end)
 }
 
-/// Runs a command on any core and waits until it ends.
-pub(super) fn run(end: End, command: &mut Command) -> io::Result<Usage> {
-    let started = Instant::now();
-    follow(&command.stdin(Stdio::null()).spawn()?, started, end)
+/// A program that runs in the background, such as a server, and is terminated on drop.
+pub(super) struct Program {
+    /// `None` after the process has been waited for.
+    child: Option<Child>,
+    log: PathBuf,
 }
 
-/// Terminates a child process and waits until it ends.
-pub(super) fn terminate_and_wait(child: &Child, limit: Duration) -> io::Result<Usage> {
-    terminate(child);
-    follow(child, Instant::now(), End::ByItself(limit))
+/// Time limit for a program to be ready, and to end.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time between checks of a program.
+const PROGRAM_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Program {
+    /// Starts a program on one core or on any, with its output in the file `log`.
+    pub(super) fn start(
+        core: Option<usize>,
+        command: &mut Command,
+        log: PathBuf,
+    ) -> Result<Program, String> {
+        let name = command.get_program().display().to_string();
+        let child = log_into(command, &log).and_then(|()| start(core, libc::SIGTERM, command));
+        let child = child.map_err(|e| format!("{name}: {e}"))?;
+        Ok(Program {
+            child: Some(child),
+            log,
+        })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Returns the output so far.
+    pub(super) fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the program is ready.
+    pub(super) fn wait_until(
+        &mut self,
+        mut is_ready: impl FnMut(&Program) -> bool,
+    ) -> Result<(), String> {
+        let started = Instant::now();
+        while !is_ready(self) {
+            if self.status()?.is_some() || started.elapsed() > PROGRAM_TIMEOUT {
+                let log = self.log.display();
+                return Err(format!("not ready ({log}):\n{}", self.said()));
+            }
+            std::thread::sleep(PROGRAM_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Waits until the program listens on a port of the loopback interface.
+    pub(super) fn wait_for_port(&mut self, port: u16) -> Result<(), String> {
+        self.wait_until(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())
+    }
+
+    /// Waits until the output contains `text`.
+    pub(super) fn wait_for(&mut self, text: &str) -> Result<(), String> {
+        self.wait_until(|program| program.said().contains(text))
+    }
+
+    /// Waits until the program ends, which it must do successfully. Returns its output.
+    pub(super) fn end(mut self) -> Result<String, String> {
+        let started = Instant::now();
+        loop {
+            match self.status()? {
+                Some(status) if status.success() => return Ok(self.said()),
+                Some(status) => return Err(format!("{status}:\n{}", self.said())),
+                None if started.elapsed() > PROGRAM_TIMEOUT => {
+                    return Err(format!("the program did not end:\n{}", self.said()));
+                }
+                None => std::thread::sleep(PROGRAM_INTERVAL),
+            }
+        }
+    }
+
+    /// Terminates the program, and returns its resource usage.
+    pub(super) fn stop(mut self) -> Result<Usage, String> {
+        let child = self.child.take().ok_or("the program has ended")?;
+        let end = End::Terminated(Duration::ZERO);
+        follow(&child, Instant::now(), end).map_err(|e| e.to_string())
+    }
+
+    fn status(&mut self) -> Result<Option<ExitStatus>, String> {
+        let status = self.child.as_mut().map(Child::try_wait).transpose();
+        status.map(Option::flatten).map_err(|e| e.to_string())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // A program that has been waited for has no process anymore.
+        if let (Ok(None), Some(child)) = (self.status(), &self.child) {
+            let _ = follow(child, Instant::now(), End::Terminated(Duration::ZERO));
+        }
+    }
 }
 
 fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
@@ -156,7 +249,7 @@ fn anonymous_memory(pid: libc::pid_t) -> Option<u64> {
 }
 
 /// Sends SIGTERM to a child process.
-pub(super) fn terminate(child: &Child) {
+fn terminate(child: &Child) {
     // SAFETY: the call takes no pointers. The child has not been waited for, so its ID is still
     // valid.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
@@ -238,7 +331,7 @@ mod tests {
         let script = "grep -q '^Cpus_allowed_list:.0$' /proc/self/status || exit 3; \
                       i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 7";
         let end = End::ByItself(Duration::from_secs(60));
-        let usage = run_on(0, end, &mut shell(script)).unwrap();
+        let usage = run(Some(0), end, &mut shell(script)).unwrap();
         assert_eq!(usage.status.code(), Some(7));
         assert!(usage.cpu > Duration::ZERO && usage.wall > Duration::ZERO);
         assert!(usage.peak_bytes > 0);
@@ -247,15 +340,39 @@ mod tests {
     #[test]
     fn what_does_not_end_is_killed() {
         let end = End::ByItself(Duration::from_millis(50));
-        let error = run_on(0, end, &mut shell("exec sleep 60")).unwrap_err();
+        let error = run(Some(0), end, &mut shell("exec sleep 60")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
     fn an_endless_process_is_terminated_and_has_not_failed() {
         let end = End::Terminated(Duration::from_millis(50));
-        let usage = run_on(0, end, &mut shell("exec sleep 60")).unwrap();
+        let usage = run(Some(0), end, &mut shell("exec sleep 60")).unwrap();
         assert_eq!(usage.status.signal(), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn a_program_in_the_background_ends_with_its_owner() {
+        let log = |name: &str| {
+            let id = std::process::id();
+            std::env::temp_dir().join(format!("xtask-process-{id}-{name}"))
+        };
+        let start = |name: &str, script: &str| Program::start(None, &mut shell(script), log(name));
+        let mut ready = start("ready", "echo ready; exec sleep 60").unwrap();
+        ready.wait_for("ready").unwrap();
+        let process = Path::new("/proc").join(ready.id().to_string());
+        assert!(process.exists());
+        drop(ready);
+        assert!(!process.exists());
+        let mut failed = start("failed", "echo why; exit 1").unwrap();
+        assert!(failed.wait_for("ready").unwrap_err().contains("why"));
+        assert!(start("ended", "exit 1").unwrap().end().is_err());
+        assert_eq!(start("ended", "echo all").unwrap().end().unwrap(), "all\n");
+        let usage = start("stopped", "exec sleep 60").unwrap().stop().unwrap();
+        assert_eq!(usage.status.signal(), Some(libc::SIGTERM));
+        for name in ["ready", "failed", "ended", "stopped"] {
+            std::fs::remove_file(log(name)).unwrap();
+        }
     }
 
     #[test]

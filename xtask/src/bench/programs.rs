@@ -1,110 +1,131 @@
-//! Detection, installation and versions of the tools.
+//! Detection, installation and versions of the tools and servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::tool::{PEERS, Tool};
+use super::options::BenchOptions;
+use super::rows::{Row, Section, ServerKind};
+use super::tool::{PEERS, Source, Tool};
 use crate::cargo::cargo;
 use crate::test::install::{find_program, go_install, install_missing};
-use crate::test::packages::{self, HEY_SOURCE, Need};
+use crate::test::packages::{self, Need};
 
-/// The last version of fortio that `go install` accepts.
-const FORTIO: &str = "fortio.org/fortio@v1.66.5";
-
-/// Version of shb. It needs Rust 1.91.
-pub(super) const SHB: &str = "0.6.0";
-
-const VEGETA: &str = "github.com/tsenart/vegeta/v12@v12.13.0";
-const K6: &str = "go.k6.io/k6@v1.8.1";
-
-/// Paths of the executables of nginx and all tools.
+/// Paths of the executables that the rows of a section need. Missing peers and servers are left
+/// out.
 pub(super) struct Programs {
-    pub(super) nginx: PathBuf,
     pub(super) tools: BTreeMap<Tool, PathBuf>,
+    pub(super) servers: BTreeMap<ServerKind, PathBuf>,
+    /// Versions of all programs and the kernel, as one sentence.
+    pub(super) versions: String,
 }
 
-/// Finds nginx and the tools, and installs missing ones if `install` is true. `folder` belongs to
-/// the benchmark and is below `target`.
+/// Finds the programs, and installs missing ones if the options allow it. `folder` belongs to the
+/// benchmark and is below `target`.
 pub(super) fn gather(
-    peers: &[Tool],
-    prony: &[PathBuf],
+    section: Section,
+    rows: &[&'static Row],
+    options: &BenchOptions,
     folder: &Path,
-    install: bool,
 ) -> Result<Programs, String> {
-    if install {
-        install_packages(peers);
-        for &tool in peers {
-            if find(tool, folder).is_none() {
-                install_from_source(tool, folder);
-            }
-        }
+    let wanted: BTreeSet<Tool> = rows.iter().flat_map(|row| options.tools_of(row)).collect();
+    let kinds: BTreeSet<ServerKind> = rows.iter().flat_map(|row| row.servers).copied().collect();
+    if options.install {
+        install_packages(section, &wanted);
     }
-    let nginx = nginx()?;
-    let mut tools = BTreeMap::new();
-    for &tool in peers {
-        match find(tool, folder) {
-            Some(path) => {
-                tools.insert(tool, path);
-            }
-            None => println!("{} is not installed, so its column is omitted", tool.name()),
-        }
-    }
-    tools.insert(Tool::Floor, build("prony-floor")?);
     let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| e.to_string());
-    let new = prony.last().map_or_else(|| build("prony"), absolute)?;
-    tools.insert(Tool::Prony, new);
-    if let [old, _] = prony {
-        tools.insert(Tool::OldProny, absolute(old)?);
+    let given = options.prony.last();
+    let prony = given.map_or_else(|| build("prony", &[]), absolute)?;
+    let mut tools = BTreeMap::new();
+    for tool in wanted {
+        let found = match tool {
+            Tool::OldProny => options.prony.first().map(absolute).transpose()?,
+            _ if tool.is_prony() => Some(prony.clone()),
+            Tool::Floor if section == Section::Quic => Some(build("prony-quic-floor", &[])?),
+            Tool::Floor => Some(build("prony-floor", &[])?),
+            _ => find_peer(tool, section, folder, options.install),
+        };
+        match found {
+            Some(path) => drop(tools.insert(tool, path)),
+            None => println!("{} is not installed; its column is omitted", tool.name()),
+        }
     }
-    Ok(Programs { nginx, tools })
-}
-
-/// Path of the nginx executable.
-pub(super) fn nginx() -> Result<PathBuf, String> {
-    let nginx = find_program("nginx");
-    nginx.ok_or_else(|| "nginx is not installed, and all rows need it".to_string())
-}
-
-pub(super) fn find(tool: Tool, folder: &Path) -> Option<PathBuf> {
-    let own = folder.join("bin").join(tool.name());
-    if own.is_file() {
-        return Some(own);
+    let mut servers = BTreeMap::new();
+    for kind in kinds {
+        let found = match kind {
+            ServerKind::Origin => Some(prony.clone()),
+            ServerKind::Caddy => find_program("caddy"),
+            ServerKind::Arrivals | ServerKind::FarKernel => Some(build("prony-responder", &[])?),
+            ServerKind::SimulatedFleet => {
+                let example = "simulated_agents";
+                Some(build("prony-fleet", &["--example", example])?)
+            }
+            _ => {
+                Some(find_program("nginx").ok_or("nginx is not installed, and most rows need it")?)
+            }
+        };
+        match found {
+            Some(path) => drop(servers.insert(kind, path)),
+            None => println!("{} is not installed; its rows are omitted", kind.name()),
+        }
     }
-    find_program(tool.name())
+    let versions = versions(&tools, &servers);
+    Ok(Programs {
+        tools,
+        servers,
+        versions,
+    })
 }
 
-fn install_packages(peers: &[Tool]) {
-    let server = packages::NEEDS
-        .iter()
-        .filter(|n| matches!(n.name, "nginx" | "openssl"));
-    let wanted = packages::PEERS
-        .iter()
-        .filter(|n| peers.iter().any(|p| p.name() == n.name));
-    let needs: Vec<&'static Need> = server.chain(wanted).collect();
+fn install_packages(section: Section, tools: &BTreeSet<Tool>) {
+    let names: &[&str] = match section {
+        Section::Tools => &["nginx", "openssl"],
+        Section::Bypass => &["nginx", "openssl", "ip (iproute2)"],
+        Section::Fleet | Section::Ceiling | Section::Quic => &[],
+    };
+    let servers = packages::NEEDS.iter().filter(|n| names.contains(&n.name));
+    let peers = packages::PEERS.iter();
+    let peers = peers.filter(|n| tools.iter().any(|tool| tool.name() == n.name));
+    let mut needs: Vec<&'static Need> = servers.chain(peers).collect();
+    if section == Section::Bypass {
+        needs.push(&packages::ETHTOOL);
+    }
     install_missing(&needs);
 }
 
-/// Builds a tool that isn't available as a package, in the benchmark's folder.
-pub(super) fn install_from_source(tool: Tool, folder: &Path) {
-    let mut command = match tool {
-        Tool::Oha => {
-            let mut command = cargo(&["install", "--locked", "oha", "--root"]);
-            command.arg(folder);
-            command.env("CARGO_TARGET_DIR", folder.join("build"));
+/// Path of a peer, which is first installed from its source if it is missing and `install` is true.
+fn find_peer(tool: Tool, section: Section, folder: &Path, install: bool) -> Option<PathBuf> {
+    // oha supports HTTP/3 only if it is built for it.
+    if tool == Tool::Oha && section == Section::Quic {
+        let root = folder.join("oha-http3");
+        let program = root.join("bin/oha");
+        if !program.is_file() && install {
+            let features = ["--features", "http3"];
+            install_from_source(tool, Source::Cargo("oha", None), &root, &features);
+        }
+        return program.is_file().then_some(program);
+    }
+    let find = || {
+        let own = Some(folder.join("bin").join(tool.name())).filter(|path| path.is_file());
+        own.or_else(|| find_program(tool.name()))
+    };
+    if let (None, Some(source), true) = (find(), tool.source(), install) {
+        install_from_source(tool, source, folder, &[]);
+    }
+    find()
+}
+
+/// Builds a tool that isn't available as a package. Its executable is then in `root`/bin.
+fn install_from_source(tool: Tool, source: Source, root: &Path, more: &[&str]) {
+    let mut command = match source {
+        Source::Cargo(name, version) => {
+            let mut command = cargo(&["install", "--locked", name]);
+            command.args(version.iter().flat_map(|version| ["--version", version]));
+            command.args(more).arg("--root").arg(root);
+            command.env("CARGO_TARGET_DIR", root.join("build"));
             command
         }
-        Tool::Shb => {
-            let mut command = cargo(&["install", "--locked", "shb", "--version", SHB, "--root"]);
-            command.arg(folder);
-            command.env("CARGO_TARGET_DIR", folder.join("build"));
-            command
-        }
-        Tool::Hey => go_install(HEY_SOURCE, &folder.join("bin")),
-        Tool::Fortio => go_install(FORTIO, &folder.join("bin")),
-        Tool::Vegeta => go_install(VEGETA, &folder.join("bin")),
-        Tool::K6 => go_install(K6, &folder.join("bin")),
-        _ => return,
+        Source::Go(module) => go_install(module, &root.join("bin")),
     };
     println!("building {} (takes minutes)", tool.name());
     match command.stdin(Stdio::null()).status() {
@@ -117,17 +138,9 @@ pub(super) fn install_from_source(tool: Tool, folder: &Path) {
     }
 }
 
-/// Builds a program of the workspace; returns its path.
-pub(super) fn build(package: &str) -> Result<PathBuf, String> {
-    build_target(package, &[], package)
-}
-
-/// Builds an example from a package in the workspace; returns its path.
-pub(super) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
-    build_target(package, &["--example", example], example)
-}
-
-fn build_target(package: &str, which: &[&str], name: &str) -> Result<PathBuf, String> {
+/// Builds a program or an example of a package in the workspace; returns its path.
+fn build(package: &str, which: &[&str]) -> Result<PathBuf, String> {
+    let name = which.last().unwrap_or(&package);
     let arguments = ["build", "--release", "--quiet", "--package", package];
     let output = cargo(&arguments)
         .args(which)
@@ -150,16 +163,25 @@ fn build_target(package: &str, which: &[&str], name: &str) -> Result<PathBuf, St
         .ok_or_else(|| format!("cargo build --package {package}: no executable"))
 }
 
-/// Versions of all programs, nginx and the kernel, as one sentence.
-pub(super) fn versions(programs: &Programs) -> String {
-    let mut parts = vec![format!("nginx {}", version(&programs.nginx, &["-v"]))];
+fn versions(tools: &BTreeMap<Tool, PathBuf>, servers: &BTreeMap<ServerKind, PathBuf>) -> String {
+    let mut parts: Vec<String> = servers
+        .iter()
+        .filter_map(|(kind, path)| {
+            let version = version(path, kind.version_arguments()?);
+            Some(format!("{} {version}", kind.name()))
+        })
+        .collect();
     for tool in [Tool::Prony].iter().chain(PEERS) {
-        let Some(path) = programs.tools.get(tool) else {
+        let Some(path) = tools.get(tool) else {
             continue;
         };
-        let version = match tool.version_arguments() {
-            Some(arguments) => version(path, arguments),
-            None => version_of_source(*tool).to_string(),
+        let version = match (tool.version_arguments(), tool.source()) {
+            (Some(arguments), _) => version(path, arguments),
+            (None, Some(Source::Cargo(_, Some(version)))) => version.to_owned(),
+            (None, Some(Source::Go(module))) => {
+                module.rsplit('v').next().unwrap_or_default().to_owned()
+            }
+            (None, _) => UNKNOWN_VERSION.to_owned(),
         };
         parts.push(format!("{} {version}", tool.name()));
     }
@@ -168,26 +190,16 @@ pub(super) fn versions(programs: &Programs) -> String {
     parts.join(", ")
 }
 
-/// Version that `install_from_source` installs, for tools that don't print one.
-fn version_of_source(tool: Tool) -> &'static str {
-    let source = match tool {
-        Tool::Vegeta => VEGETA,
-        Tool::Shb => return SHB,
-        _ => HEY_SOURCE,
-    };
-    source.rsplit('v').next().unwrap_or_default()
-}
+const UNKNOWN_VERSION: &str = "of an unknown version";
 
-pub(super) fn version(program: &Path, arguments: &[&str]) -> String {
+fn version(program: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else {
-        return "of an unknown version".to_string();
+        return UNKNOWN_VERSION.to_string();
     };
     // Some tools print the version to standard error, and wrk exits with an error.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    first_version(&text)
-        .unwrap_or("of an unknown version")
-        .to_string()
+    first_version(&text).unwrap_or(UNKNOWN_VERSION).to_string()
 }
 
 /// First word that contains a version: `nginx/1.22.1`, `debian/4.1.0-3`, `Version 2.3`.

@@ -1,6 +1,9 @@
-//! Rows of the benchmark: the load, the reference, and prony's target.
+//! Rows of the benchmark: the load, the server, the tools, and prony's targets.
 
-use super::tool::Tool;
+use super::figures::Measure;
+use super::targets::{Target, at_least, at_most, shown};
+use super::tool::PEERS;
+use super::tool::Tool::{self, *};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ConnectionUse {
@@ -31,6 +34,18 @@ pub(super) enum Http {
     /// HTTP/2 with this many concurrent requests per connection, negotiated by ALPN over TLS or by
     /// prior knowledge in cleartext.
     Two { streams: u32 },
+    /// HTTP/3 with this many concurrent requests per connection.
+    Three { streams: u32 },
+}
+
+impl Http {
+    /// Number of concurrent requests per connection; `None` for HTTP/1.
+    pub(super) fn streams(self) -> Option<u32> {
+        match self {
+            Http::One => None,
+            Http::Two { streams } | Http::Three { streams } => Some(streams),
+        }
+    }
 }
 
 /// Content of a row's requests.
@@ -43,19 +58,42 @@ pub(super) enum Content {
     Differs,
 }
 
-/// Targets that prony must reach in one row of the table.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Target {
-    /// Maximum CPU time per request, as a ratio to the row's reference.
-    pub(super) cost: f64,
-    /// If true, prony must also cost less than every peer.
-    pub(super) ahead: bool,
-    /// Minimum rate as a ratio to the highest rate of a peer.
-    pub(super) rate: Option<f64>,
-    /// Maximum peak memory in MiB.
-    pub(super) memory_mib: Option<f64>,
-    /// Maximum 99th percentile of start lateness in microseconds.
-    pub(super) late_p99_us: Option<f64>,
+/// The part of docs/performance.md that shows a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    /// Comparison of tools against nginx.
+    Tools,
+    /// The coordinator and agents of a fleet.
+    Fleet,
+    /// Highest sustained rates.
+    Ceiling,
+    /// HTTP/3.
+    Quic,
+    /// Bypass of the kernel.
+    Bypass,
+}
+
+/// What a row's load runs against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ServerKind {
+    /// nginx on the loopback interface.
+    Nginx,
+    /// prony's origin, for HTTP/3.
+    Origin,
+    /// Caddy, for HTTP/3.
+    Caddy,
+    /// A minimal server that records when each request arrives.
+    Arrivals,
+    /// nginx at the far end of a link between two network namespaces.
+    FarNginx,
+    /// A program in the kernel at the far end of the link.
+    FarKernel,
+    /// A fleet of four agents and nginx, which start together many times.
+    FleetStarts,
+    /// The same fleet under one load.
+    FleetLoad,
+    /// Hundreds of agents that one process simulates.
+    SimulatedFleet,
 }
 
 /// One row of the tables.
@@ -65,6 +103,9 @@ pub(super) struct Row {
     pub(super) id: &'static str,
     /// Name of the row in the tables.
     pub(super) title: &'static str,
+    pub(super) section: Section,
+    /// The row is measured once with each of these servers.
+    pub(super) servers: &'static [ServerKind],
     pub(super) shape: ConnectionUse,
     pub(super) security: Security,
     pub(super) http: Http,
@@ -72,70 +113,56 @@ pub(super) struct Row {
     pub(super) content: Content,
     /// Path of the request; the server must provide it (see `server`).
     pub(super) path: &'static str,
+    /// The floor, and prony with its settings. An earlier build of prony is added if there is one.
+    pub(super) tools: &'static [Tool],
+    /// Other tools. Those that don't support the load are omitted.
+    pub(super) peers: &'static [Tool],
     /// Reference tools in order of preference. The first one that is available is used.
     pub(super) references: &'static [Tool],
     /// The peer with the lowest cost in earlier benchmarks, which is the only one that `--quick`
     /// runs. If it is `None`, `--quick` skips the row.
     pub(super) quick: Option<Tool>,
-    pub(super) target: Target,
+    pub(super) targets: &'static [Target],
 }
 
 impl Row {
     /// Number of concurrent requests of a tool that behaves as the row requires.
     pub(super) fn at_once(&self) -> u32 {
-        match self.http {
-            Http::One => self.connections,
-            Http::Two { streams } => self.connections * streams,
-        }
-    }
-}
-
-const fn at_most(cost: f64) -> Target {
-    Target {
-        cost,
-        ahead: false,
-        rate: None,
-        memory_mib: None,
-        late_p99_us: None,
-    }
-}
-
-const fn ahead(cost: f64) -> Target {
-    Target {
-        ahead: true,
-        ..at_most(cost)
+        self.connections * self.http.streams().unwrap_or(1)
     }
 }
 
 /// Minimum rate of a closed loop as a ratio to the fastest peer's. The server's core is full under
 /// both, so the rate depends on the load that the generator leaves to the server.
-const RATE_MIN: f64 = 0.97;
+const AS_FAST: Target = at_least(Measure::Rate, 0.97).times_every_peer();
+/// The cost must be below every peer's.
+const AHEAD: Target = at_most(Measure::Cost, 1.0).times_every_peer();
 
-const fn as_fast(target: Target) -> Target {
-    Target {
-        rate: Some(RATE_MIN),
-        ..target
-    }
+const fn cost(limit: f64, reference: Tool) -> Target {
+    at_most(Measure::Cost, limit).times(reference)
 }
 
-const fn keep_alive(
-    id: &'static str,
-    title: &'static str,
-    path: &'static str,
-    quick: Option<Tool>,
-) -> Row {
+const KEEP_ALIVE: &[Target] = &[cost(1.08, Floor), AHEAD, AS_FAST];
+const H2: &[Target] = &[cost(0.75, H2load), AHEAD];
+const H3: &[Target] = &[cost(1.5, PronyHttp2), cost(0.5, Oha).if_measured()];
+
+const fn keep_alive(id: &'static str, title: &'static str, path: &'static str) -> Row {
     Row {
         id,
         title,
+        section: Section::Tools,
+        servers: &[ServerKind::Nginx],
         shape: ConnectionUse::KeepAlive,
         security: Security::Clear,
         http: Http::One,
         connections: 64,
         content: Content::Same,
         path,
-        references: &[Tool::Floor],
-        quick,
-        target: as_fast(ahead(1.08)),
+        tools: &[Floor, Prony],
+        peers: PEERS,
+        references: &[Floor],
+        quick: None,
+        targets: KEEP_ALIVE,
     }
 }
 
@@ -145,99 +172,136 @@ const fn h2(id: &'static str, title: &'static str, connections: u32, streams: u3
         security: Security::Resumable,
         http: Http::Two { streams },
         connections,
-        references: &[Tool::H2load, Tool::Prony],
-        target: ahead(0.75),
-        ..keep_alive(id, title, "/13", None)
+        references: &[H2load, Prony],
+        targets: H2,
+        ..keep_alive(id, title, "/13")
+    }
+}
+
+/// A row with HTTP/3. Debian 12's nginx doesn't support QUIC.
+const fn h3(id: &'static str, title: &'static str, connections: u32, streams: u32) -> Row {
+    Row {
+        section: Section::Quic,
+        servers: &[ServerKind::Origin, ServerKind::Caddy],
+        http: Http::Three { streams },
+        tools: &[Floor, Prony, PronyHttp2],
+        peers: &[Oha, Shb],
+        references: &[PronyHttp2],
+        targets: H3,
+        ..h2(id, title, connections, streams)
+    }
+}
+
+/// A row in which prony bypasses the kernel, over a link between two network namespaces.
+const fn bypass(
+    id: &'static str,
+    title: &'static str,
+    tools: &'static [Tool],
+    targets: &'static [Target],
+) -> Row {
+    Row {
+        section: Section::Bypass,
+        servers: &[ServerKind::FarNginx],
+        tools,
+        peers: &[],
+        targets,
+        ..keep_alive(id, title, "/1k")
+    }
+}
+
+/// A row whose load is that of a fleet. Only the builds of prony are compared.
+const fn fleet(
+    id: &'static str,
+    title: &'static str,
+    servers: &'static [ServerKind],
+    targets: &'static [Target],
+) -> Row {
+    Row {
+        section: Section::Fleet,
+        servers,
+        tools: &[Prony],
+        peers: &[],
+        references: &[],
+        targets,
+        ..keep_alive(id, title, "/")
     }
 }
 
 /// All rows, in the order of the tables.
 pub(super) const ROWS: &[Row] = &[
-    keep_alive("ka-13", "keep-alive, 64, 13 bytes", "/13", None),
-    keep_alive("ka-1k", "keep-alive, 64, 1K", "/1k", Some(Tool::Ab)),
+    keep_alive("ka-13", "keep-alive, 64, 13 bytes", "/13"),
+    Row {
+        quick: Some(Ab),
+        ..keep_alive("ka-1k", "keep-alive, 64, 1K", "/1k")
+    },
     Row {
         connections: 256,
-        ..keep_alive("ka-256", "keep-alive, 256, 1K", "/1k", None)
+        ..keep_alive("ka-256", "keep-alive, 256, 1K", "/1k")
     },
-    keep_alive("ka-10k", "keep-alive, 64, 10K", "/10k", None),
-    keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k", None),
+    keep_alive("ka-10k", "keep-alive, 64, 10K", "/10k"),
+    keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k"),
     Row {
         content: Content::Differs,
         // This is 1.25 times the limit of `ka-1k`, which is the same row with constant requests.
-        target: at_most(1.25 * 1.08),
-        ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k", None)
+        targets: &[cost(1.25 * 1.08, Floor)],
+        ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k")
     },
     Row {
         shape: ConnectionUse::Close,
         connections: 192,
-        target: as_fast(ahead(1.06)),
-        ..keep_alive(
-            "close-1k",
-            "connection per request, 192, 1K",
-            "/1k",
-            Some(Tool::H2load),
-        )
+        targets: &[cost(1.06, Floor), AHEAD, AS_FAST],
+        quick: Some(H2load),
+        ..keep_alive("close-1k", "connection per request, 192, 1K", "/1k")
     },
     Row {
         connections: 10_000,
-        target: Target {
-            memory_mib: Some(25.0),
-            ..as_fast(at_most(1.10))
-        },
-        ..keep_alive("many-1k", "keep-alive, 10,000, 1K", "/1k", None)
+        targets: &[
+            cost(1.10, Floor),
+            AS_FAST,
+            at_most(Measure::PeakMemory, 25.0),
+        ],
+        ..keep_alive("many-1k", "keep-alive, 10,000, 1K", "/1k")
     },
     Row {
         security: Security::Resumable,
-        references: &[Tool::Wrk, Tool::H2load, Tool::Prony],
-        target: as_fast(at_most(0.90)),
-        ..keep_alive("tls-1k", "TLS keep-alive, 64, 1K", "/1k", Some(Tool::Wrk))
+        references: &[Wrk, H2load, Prony],
+        targets: &[cost(0.90, Wrk), AS_FAST],
+        quick: Some(Wrk),
+        ..keep_alive("tls-1k", "TLS keep-alive, 64, 1K", "/1k")
     },
     Row {
         shape: ConnectionUse::Close,
         security: Security::Resumable,
-        references: &[Tool::Oha, Tool::Wrk, Tool::Prony],
-        target: at_most(0.95),
+        references: &[Oha, Wrk, Prony],
+        targets: &[cost(0.95, Oha)],
         ..keep_alive(
             "tls-resumed",
             "TLS handshake per request, 64, resumed",
             "/13",
-            None,
         )
     },
     Row {
         shape: ConnectionUse::Close,
         security: Security::Full,
-        references: &[Tool::Fortio, Tool::Wrk, Tool::Prony],
-        target: at_most(0.90),
-        ..keep_alive(
-            "tls-full",
-            "TLS handshake per request, 64, full",
-            "/13",
-            None,
-        )
+        references: &[Fortio, Wrk, Prony],
+        targets: &[cost(0.90, Fortio)],
+        ..keep_alive("tls-full", "TLS handshake per request, 64, full", "/13")
     },
     Row {
         shape: ConnectionUse::Paced(20_000),
-        references: &[Tool::H2load, Tool::Wrk2, Tool::Prony],
-        target: Target {
-            late_p99_us: Some(200.0),
-            ..at_most(1.0)
-        },
-        ..keep_alive(
-            "open-1k",
-            "open loop, 20,000/s, 64, 1K",
-            "/1k",
-            Some(Tool::H2load),
-        )
+        references: &[H2load, Wrk2, Prony],
+        targets: &[cost(1.0, H2load), at_most(Measure::LateP99, 200.0)],
+        quick: Some(H2load),
+        ..keep_alive("open-1k", "open loop, 20,000/s, 64, 1K", "/1k")
     },
     Row {
-        quick: Some(Tool::H2load),
+        quick: Some(H2load),
         ..h2("h2-tls-16x32", "HTTP/2 over TLS, 16 × 32, 13 bytes", 16, 32)
     },
     h2("h2-tls-1x100", "HTTP/2 over TLS, 1 × 100, 13 bytes", 1, 100),
     Row {
         path: "/100k",
-        target: ahead(0.90),
+        targets: &[cost(0.90, H2load), AHEAD],
         ..h2("h2-tls-100k", "HTTP/2 over TLS, 16 × 8, 100K", 16, 8)
     },
     Row {
@@ -258,4 +322,126 @@ pub(super) const ROWS: &[Row] = &[
             100,
         )
     },
+    fleet(
+        "fleet-skew",
+        "4 agents in namespaces, 100 starts",
+        &[ServerKind::FleetStarts],
+        &[
+            at_most(Measure::SkewP99, 2.0),
+            shown(Measure::SkewP50),
+            shown(Measure::SkewMax),
+            shown(Measure::RecordedSkewP99),
+            shown(Measure::ClockErrorP99),
+        ],
+    ),
+    fleet(
+        "fleet-cost",
+        "4 agents in namespaces, 20 s at 2,000/s each",
+        &[ServerKind::FleetLoad],
+        &[
+            at_most(Measure::CoordinatorShare, 1.0),
+            at_most(Measure::Unstarted, 0.0),
+            shown(Measure::PeakMemory),
+        ],
+    ),
+    fleet(
+        "fleet-500",
+        "500 simulated agents, 20 s at 1,000/s each",
+        &[ServerKind::SimulatedFleet],
+        &[
+            at_most(Measure::CoordinatorShare, 50.0),
+            at_most(Measure::IncompleteAgents, 0.0),
+            at_most(Measure::DifferentParts, 0.0),
+            shown(Measure::PeakMemory),
+            shown(Measure::NatsCpu),
+        ],
+    ),
+    Row {
+        section: Section::Ceiling,
+        servers: &[ServerKind::Arrivals],
+        // The search sets the rate.
+        shape: ConnectionUse::Paced(1),
+        // The floor sends at timer ticks and has no schedule.
+        tools: &[Prony],
+        references: &[],
+        targets: &[
+            at_least(Measure::Rate, 1.0),
+            at_least(Measure::Rate, 1.0)
+                .times_every_peer()
+                .if_measured(),
+        ],
+        ..keep_alive(
+            "open-max",
+            "highest rate of an open loop with p99 lateness ≤ 1 ms",
+            "/",
+        )
+    },
+    h3("h3-16x32", "HTTP/3, 16 × 32, 13 bytes", 16, 32),
+    h3("h3-16x128", "HTTP/3, 16 × 128, 13 bytes", 16, 128),
+    h3("h3-1x100", "HTTP/3, 1 × 100, 13 bytes", 1, 100),
+    Row {
+        path: "/100000",
+        ..h3("h3-16x8-100k", "HTTP/3, 16 × 8, 100 KB", 16, 8)
+    },
+    Row {
+        shape: ConnectionUse::Close,
+        connections: 192,
+        peers: &[Wrk],
+        references: &[Wrk],
+        ..bypass(
+            "xdp-close-1k",
+            "connection per request, 192, 1K",
+            &[PronyUring, Prony, PronySources],
+            &[
+                at_least(Measure::Rate, 2.5).times(Wrk),
+                cost(0.4, Wrk),
+                cost(1.1, Prony).of(PronySources),
+            ],
+        )
+    },
+    Row {
+        path: "/13",
+        peers: &[Wrk],
+        references: &[Wrk],
+        ..bypass(
+            "xdp-ka-13",
+            "keep-alive, 64, 13 bytes",
+            &[PronyUring, Prony],
+            &[cost(0.75, PronyUring)],
+        )
+    },
+    Row {
+        shape: ConnectionUse::Paced(20_000),
+        ..bypass(
+            "xdp-open-1k",
+            "open loop, 20,000/s, 64, 1K",
+            &[PronyUring, Prony, PronyBusyPoll],
+            &[cost(0.5, PronyUring), at_most(Measure::LateP99, 50.0)],
+        )
+    },
+    Row {
+        connections: 10_000,
+        ..bypass(
+            "xdp-many-1k",
+            "keep-alive, 10,000, 1K",
+            &[PronyUring, Prony, PronyOneConnection],
+            &[at_most(Measure::AnonymousMemory, 16.0)],
+        )
+    },
+    Row {
+        servers: &[ServerKind::FarKernel],
+        connections: 256,
+        path: "/",
+        ..bypass(
+            "xdp-echo",
+            "keep-alive, 256, a responder in the kernel",
+            &[Prony, PronyBusyPoll],
+            &[at_least(Measure::Rate, 500_000.0)],
+        )
+    },
 ];
+
+/// The row with this name on the command line.
+pub(super) fn find(id: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.id == id)
+}

@@ -1,12 +1,25 @@
-//! Names of the tools.
+//! The tools: names, sources, and the rows that they support.
 
-/// A load generator.
+use super::rows::{ConnectionUse, Content, Http, Row, Security};
+use crate::test::packages::HEY_SOURCE;
+
+/// A load generator, or prony with other settings than the row's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tool {
     Floor,
     Prony,
     /// An earlier build of prony, for comparison.
     OldProny,
+    /// prony over HTTP/2 and TLS.
+    PronyHttp2,
+    /// prony over io_uring.
+    PronyUring,
+    /// prony over AF_XDP with busy polling.
+    PronyBusyPoll,
+    /// prony over AF_XDP with 200,000 source addresses.
+    PronySources,
+    /// prony over AF_XDP with one connection.
+    PronyOneConnection,
     Wrk,
     Ab,
     H2load,
@@ -37,6 +50,15 @@ pub(super) const PEERS: &[Tool] = &[
     Tool::Shb,
 ];
 
+/// Where a peer that isn't a package is installed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A crate, with its version if it isn't the newest.
+    Cargo(&'static str, Option<&'static str>),
+    /// A module of Go.
+    Go(&'static str),
+}
+
 impl Tool {
     /// Name of the program and of its column.
     pub(super) fn name(self) -> &'static str {
@@ -44,6 +66,11 @@ impl Tool {
             Tool::Floor => "floor",
             Tool::Prony => "prony",
             Tool::OldProny => "old prony",
+            Tool::PronyHttp2 => "prony h2",
+            Tool::PronyUring => "io_uring",
+            Tool::PronyBusyPoll => "busy polling",
+            Tool::PronySources => "200,000 sources",
+            Tool::PronyOneConnection => "1 connection",
             Tool::Wrk => "wrk",
             Tool::Ab => "ab",
             Tool::H2load => "h2load",
@@ -56,6 +83,109 @@ impl Tool {
             Tool::K6 => "k6",
             Tool::Zrk => "zrk",
             Tool::Shb => "shb",
+        }
+    }
+
+    /// Returns true if the tool is another program than prony and the floor.
+    pub(super) fn is_peer(self) -> bool {
+        PEERS.contains(&self)
+    }
+
+    /// Returns true if the tool is prony with any settings.
+    pub(super) fn is_prony(self) -> bool {
+        !self.is_peer() && self != Tool::Floor
+    }
+
+    pub(super) fn source(self) -> Option<Source> {
+        Some(match self {
+            Tool::Oha => Source::Cargo("oha", None),
+            // It needs Rust 1.91.
+            Tool::Shb => Source::Cargo("shb", Some("0.6.0")),
+            Tool::Hey => Source::Go(HEY_SOURCE),
+            // The last version that `go install` accepts.
+            Tool::Fortio => Source::Go("fortio.org/fortio@v1.66.5"),
+            Tool::Vegeta => Source::Go("github.com/tsenart/vegeta/v12@v12.13.0"),
+            Tool::K6 => Source::Go("go.k6.io/k6@v1.8.1"),
+            _ => return None,
+        })
+    }
+
+    /// Returns the arguments that print the version, or `None` if the tool can't print it.
+    pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
+        Some(match self {
+            Tool::Hey | Tool::Vegeta | Tool::Shb => return None,
+            Tool::Wrk | Tool::Wrk2 => &["-v"],
+            Tool::Ab => &["-V"],
+            Tool::Fortio | Tool::K6 => &["version"],
+            _ => &["--version"],
+        })
+    }
+
+    /// Returns true if the tool can produce the load of a row.
+    pub(super) fn supports(self, row: &Row) -> bool {
+        let paced = matches!(row.shape, ConnectionUse::Paced(_));
+        let secure = row.security != Security::Clear;
+        if row.content == Content::Differs && self.is_peer() {
+            return false;
+        }
+        match self {
+            Tool::Floor => {
+                matches!(row.http, Http::Three { .. }) || !secure && row.http == Http::One
+            }
+            Tool::Wrk | Tool::Ab => row.http == Http::One && !paced,
+            // It needs a thread per connection.
+            Tool::Siege => row.http == Http::One && !paced && row.connections <= 1000,
+            Tool::Hey => row.http == Http::One || secure,
+            Tool::Shb => !paced,
+            // These are measured only at a fixed rate.
+            Tool::Wrk2 => row.http == Http::One && paced,
+            Tool::Vegeta | Tool::K6 | Tool::Zrk => paced,
+            _ => true,
+        }
+    }
+
+    /// Returns true if the tool ends on its own after its duration.
+    pub(super) fn ends(self, row: &Row) -> bool {
+        // h2load keeps reopening connections that the server closes.
+        !(self == Tool::H2load && row.shape == ConnectionUse::Close)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::{ROWS, find};
+    use super::*;
+
+    #[test]
+    fn rows_that_a_tool_does_not_support_are_skipped() {
+        let supports = |tool: Tool, id: &str| tool.supports(find(id).unwrap());
+        for (tool, id) in [
+            (Tool::Floor, "tls-1k"),
+            (Tool::Floor, "h2-clear-16x32"),
+            (Tool::Wrk, "open-1k"),
+            (Tool::Wrk, "h2-tls-16x32"),
+            (Tool::Wrk2, "ka-1k"),
+            (Tool::Siege, "many-1k"),
+            (Tool::Hey, "h2-clear-16x32"),
+            (Tool::Oha, "ka-values"),
+            (Tool::Shb, "open-max"),
+        ] {
+            assert!(!supports(tool, id), "{tool:?} {id}");
+        }
+        for (tool, id) in [
+            (Tool::Fortio, "tls-full"),
+            (Tool::Hey, "h2-tls-1x100"),
+            (Tool::Floor, "h3-16x32"),
+            (Tool::Floor, "ka-values"),
+            (Tool::Zrk, "open-max"),
+        ] {
+            assert!(supports(tool, id), "{tool:?} {id}");
+        }
+        for row in ROWS {
+            assert!(row.tools.contains(&Tool::Prony));
+            assert!(Tool::Prony.supports(row), "{}", row.id);
+            assert!(row.references.first().is_none_or(|tool| tool.supports(row)));
+            assert!(row.quick.is_none_or(|tool| tool.supports(row)));
         }
     }
 }

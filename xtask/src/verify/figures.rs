@@ -1,5 +1,7 @@
 //! Results of a check as a table.
 
+use crate::table::Table;
+
 /// One line of a check's table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CheckFigure {
@@ -36,32 +38,16 @@ impl CheckFigure {
 
 /// Formats the figures as a table with aligned columns.
 pub(super) fn table(figures: &[CheckFigure]) -> String {
-    let width = |text: fn(&CheckFigure) -> &str, heading: &str| {
-        figures
-            .iter()
-            .map(|f| text(f).chars().count())
-            .chain([heading.len()])
-            .max()
-            .unwrap_or(0)
-    };
-    let name = width(|f| &f.name, "figure");
-    let expected = width(|f| &f.expected, "expected");
-    let found = width(|f| &f.found, "found");
-    let mut table = format!("{:name$}  {:expected$}  found\n", "figure", "expected");
+    let mut table = Table::new(&["figure", "expected", "found", ""]);
     for figure in figures {
         let word = match figure.holds {
             Some(true) => "ok",
             Some(false) => "FAILED",
             None => "",
         };
-        let line = format!(
-            "{:name$}  {:expected$}  {:found$}  {word}",
-            figure.name, figure.expected, figure.found
-        );
-        table.push_str(line.trim_end());
-        table.push('\n');
+        table.add([&figure.name, &figure.expected, &figure.found, word]);
     }
-    table
+    table.aligned()
 }
 
 #[cfg(test)]

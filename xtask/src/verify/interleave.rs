@@ -9,6 +9,7 @@ use super::experiments::{ExperimentFolder, ExperimentLoad};
 use super::figures::CheckFigure;
 use super::power;
 use super::program::Prony;
+use crate::random::RandomNumbers;
 
 /// Number of pairs of experiments, one in each mode.
 const PAIRS: u64 = 4;
@@ -73,13 +74,13 @@ impl Neighbor {
     fn start() -> Neighbor {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            let mut lengths = Lengths(1);
+            let mut numbers = RandomNumbers::new(1);
             loop {
                 let burst = BusyProcess::start();
-                let ended = stopped.recv_timeout(lengths.draw());
+                let ended = stopped.recv_timeout(length(&mut numbers));
                 drop(burst);
                 if ended != Err(RecvTimeoutError::Timeout)
-                    || stopped.recv_timeout(lengths.draw()) != Err(RecvTimeoutError::Timeout)
+                    || stopped.recv_timeout(length(&mut numbers)) != Err(RecvTimeoutError::Timeout)
                 {
                     return;
                 }
@@ -123,19 +124,10 @@ impl Drop for BusyProcess {
     }
 }
 
-/// Random durations of bursts and pauses. The sequence is the same in every run.
-struct Lengths(u64);
-
-impl Lengths {
-    fn draw(&mut self) -> Duration {
-        // Constants of Knuth's MMIX random number generator.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let share = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
-        Duration::from_secs_f64(BURST_S.0 + share * (BURST_S.1 - BURST_S.0))
-    }
+/// Random duration of a burst or a pause.
+fn length(numbers: &mut RandomNumbers) -> Duration {
+    let (shortest, longest) = BURST_S;
+    Duration::from_secs_f64(shortest + numbers.share() * (longest - shortest))
 }
 
 #[cfg(test)]
@@ -144,9 +136,9 @@ mod tests {
 
     #[test]
     fn lengths_are_within_their_range() {
-        let mut lengths = Lengths(1);
+        let mut numbers = RandomNumbers::new(1);
         for _ in 0..1_000 {
-            let length_s = lengths.draw().as_secs_f64();
+            let length_s = length(&mut numbers).as_secs_f64();
             assert!((BURST_S.0..=BURST_S.1).contains(&length_s), "{length_s}");
         }
     }

@@ -1,154 +1,97 @@
 //! Fleet rows: the cost of a fleet with many agents, and the synchronization of the agents' starts.
 //!
-//! Each row runs the release binary as a user would, over a real nats-server. Each agent runs in
-//! its own network namespace, except in the row with hundreds of agents, which simulates them in
-//! one process.
+//! Each row runs the binary as a user would, over a real nats-server. Each agent runs in its own
+//! network namespace, except in the row with hundreds of agents, which simulates them in one
+//! process.
 
-mod many;
+mod simulated;
 mod site;
-mod together;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
-use super::programs;
-use super::server::BenchFolder;
+use serde_json::Value;
 
-/// A row of the fleet table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FleetRow {
-    /// Skew of the agents' starts.
-    Skew,
-    /// Cost of the coordinator with a few agents.
-    Cost,
-    /// Cost with hundreds of agents, with a check that everything they send is counted.
-    Many,
+use super::engine::{Contest, Run};
+use super::figures::{Measure, Values};
+use super::process::{self, End, Usage};
+use super::rows::ServerKind;
+use super::tool::Tool;
+
+/// Maximum time by which a load may exceed its duration.
+const OVERTIME_MAX: Duration = Duration::from_secs(100);
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A fleet row. Each run starts and ends a fleet of its own.
+pub(super) struct FleetContest<'a> {
+    pub(super) kind: ServerKind,
+    /// The builds of prony.
+    pub(super) programs: &'a BTreeMap<Tool, PathBuf>,
+    /// Path of nginx, or of the program that simulates agents.
+    pub(super) server: &'a Path,
+    pub(super) folder: &'a Path,
 }
 
-/// All rows, in the order of the table.
-pub(super) const ROWS: &[FleetRow] = &[FleetRow::Skew, FleetRow::Cost, FleetRow::Many];
-
-impl FleetRow {
-    /// Name of the row on the command line.
-    pub(super) fn id(self) -> &'static str {
-        match self {
-            FleetRow::Skew => "fleet-skew",
-            FleetRow::Cost => "fleet-cost",
-            FleetRow::Many => "fleet-500",
-        }
-    }
-
-    /// Name of the row in the table.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            FleetRow::Skew => "4 agents in namespaces, 100 starts",
-            FleetRow::Cost => "4 agents in namespaces, 20 s at 2,000/s each",
-            FleetRow::Many => "500 simulated agents, 20 s at 1,000/s each",
-        }
-    }
-}
-
-/// A measured value and its requirement.
-#[derive(Debug, Clone, PartialEq)]
-struct FleetFigure {
-    /// The requirement; `None` if the value is only shown.
-    wanted: Option<&'static str>,
-    found: String,
-    met: bool,
-}
-
-impl FleetFigure {
-    fn judged(wanted: &'static str, found: String, met: bool) -> FleetFigure {
-        FleetFigure {
-            wanted: Some(wanted),
-            found,
-            met,
-        }
-    }
-
-    fn shown(found: String) -> FleetFigure {
-        FleetFigure {
-            wanted: None,
-            found,
-            met: true,
-        }
-    }
-}
-
-/// Paths of the programs that the rows need.
-struct FleetPrograms {
-    prony: PathBuf,
-    nginx: PathBuf,
-    simulated_agents: PathBuf,
-}
-
-pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<FleetFigure>, String>)>);
-
-/// Measures the rows. Each row gets a folder below `own`.
-pub(super) fn measure(
-    rows: &[FleetRow],
-    prony: Option<&Path>,
-    own: &Path,
-) -> Result<Outcomes, String> {
-    let programs = FleetPrograms {
-        prony: match prony {
-            Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
-            None => programs::build("prony")?,
-        },
-        nginx: programs::nginx()?,
-        simulated_agents: programs::build_example("prony-fleet", "simulated_agents")?,
-    };
-    let mut outcomes = Vec::new();
-    for &row in rows {
-        println!("{}: {}", row.id(), row.title());
-        let here = |e: std::io::Error| format!("{}: {e}", own.display());
-        let folder = BenchFolder::new(own).map_err(here)?;
-        let outcome = match row {
-            FleetRow::Skew => together::skew(&programs, folder.path()),
-            FleetRow::Cost => together::cost(&programs, folder.path()),
-            FleetRow::Many => many::measure(&programs, folder.path()),
+impl Contest for FleetContest<'_> {
+    fn run(&mut self, tool: Tool) -> Result<Run, String> {
+        let prony = self.programs.get(&tool).ok_or("not installed")?;
+        let folder = self.folder.join("fleet");
+        let here = |e: std::io::Error| format!("{}: {e}", folder.display());
+        std::fs::create_dir_all(&folder).map_err(here)?;
+        let run = match self.kind {
+            ServerKind::FleetStarts => site::skew(prony, self.server, &folder),
+            ServerKind::FleetLoad => site::cost(prony, self.server, &folder),
+            _ => simulated::measure(prony, self.server, &folder),
         };
-        outcomes.push((row, outcome));
+        std::fs::remove_dir_all(&folder).map_err(here)?;
+        run
     }
-    Ok(Outcomes(outcomes))
 }
 
-impl Outcomes {
-    /// Returns true if every target is met.
-    pub(super) fn all_met(&self) -> bool {
-        let met = |outcome: &Result<Vec<FleetFigure>, String>| {
-            let figures = outcome.as_deref();
-            figures.is_ok_and(|figures| figures.iter().all(|figure| figure.met))
-        };
-        self.0.iter().all(|(_, outcome)| met(outcome))
+/// Runs a load as the coordinator. Returns its record and resource usage. `command` is the load
+/// without the record's path and the URL.
+fn coordinate(
+    mut command: Command,
+    url: &str,
+    seconds: u64,
+    folder: &Path,
+) -> Result<(Value, Usage), String> {
+    let record = folder.join("record.json");
+    let log = folder.join("load.out");
+    command.arg("--json").arg(&record).arg(url);
+    process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
+    let end = End::ByItself(Duration::from_secs(seconds) + OVERTIME_MAX);
+    let usage = process::run(None, end, &mut command).map_err(|e| e.to_string())?;
+    if !usage.status.success() {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        return Err(format!("prony load: {}: {said}", usage.status));
     }
+    Ok((read_json(&record)?, usage))
+}
 
-    /// Renders the results as a Markdown table.
-    pub(super) fn render(&self) -> String {
-        let mut table = "| row | target | found | |\n|---|---|---|---|\n".to_owned();
-        for (row, outcome) in &self.0 {
-            // Only the first line of a row shows the title.
-            let mut title = row.title();
-            let figures = match outcome {
-                Ok(figures) => figures,
-                Err(why) => {
-                    let why = why.trim().replace('\n', " ");
-                    table.push_str(&format!("| {title} | – | not measured: {why} | MISS |\n"));
-                    continue;
-                }
-            };
-            for figure in figures {
-                let (wanted, word) = match (figure.wanted, figure.met) {
-                    (None, _) => ("–", ""),
-                    (Some(wanted), true) => (wanted, "PASS"),
-                    (Some(wanted), false) => (wanted, "MISS"),
-                };
-                let found = &figure.found;
-                table.push_str(&format!("| {title} | {wanted} | {found} | {word} |\n"));
-                title = "";
-            }
-        }
-        table
-    }
+/// Values of a coordinator under a load of some seconds.
+fn coordinator_values(usage: &Usage, seconds: u64) -> Values {
+    let percent = usage.cpu.as_secs_f64() * 100.0 / seconds as f64;
+    Values::from([
+        (Measure::CoordinatorShare, percent),
+        (Measure::PeakMemory, usage.peak_bytes as f64 / MIB),
+    ])
+}
+
+/// Returns the names of the agents whose results are incomplete.
+fn incomplete_agents(record: &Value) -> Result<Vec<String>, String> {
+    let agents = record.pointer("/fleet/agents").and_then(Value::as_array);
+    let agents = agents.ok_or("the record names no agents")?.iter();
+    let incomplete = agents.filter(|agent| agent["ended_because"] != "done");
+    Ok(incomplete.map(|agent| agent["name"].to_string()).collect())
+}
+
+fn read_json(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 #[cfg(test)]
@@ -156,26 +99,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_which_goals_are_met_and_what_was_not_measured() {
-        let outcomes = Outcomes(vec![
-            (
-                FleetRow::Cost,
-                Ok(vec![
-                    FleetFigure::judged("< 1%", "0.4%".to_owned(), true),
-                    FleetFigure::shown("9 MiB".to_owned()),
-                ]),
-            ),
-            (FleetRow::Many, Err("no\nserver\n".to_owned())),
-        ]);
-        let table = outcomes.render();
-        for line in [
-            "| < 1% | 0.4% | PASS |",
-            "| – | 9 MiB |  |",
-            "| – | not measured: no server | MISS |",
-        ] {
-            assert!(table.contains(line), "{table}");
-        }
-        assert!(!outcomes.all_met());
-        assert!(Outcomes(outcomes.0[..1].to_vec()).all_met());
+    fn an_agent_that_is_lost_is_named() {
+        let record = |because: &str| serde_json::json!({"fleet": {"agents": [{"name": "a", "ended_because": because}]}});
+        assert_eq!(incomplete_agents(&record("done")).unwrap(), [""; 0]);
+        assert_eq!(incomplete_agents(&record("lost")).unwrap(), ["\"a\""]);
+        assert!(incomplete_agents(&serde_json::json!({})).is_err());
     }
 }

@@ -1,213 +1,200 @@
-//! Hosts (network namespaces), a server and agents for the fleet rows, removed on drop.
+//! Four agents and an nginx, each in its own network namespace, behind a bridge.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
 
-use super::super::process;
-use crate::test::install::find_program;
+use serde_json::Value;
 
-/// Prefix of the names of the benchmark's namespaces, which is followed by the process ID.
-const PREFIX: &str = "prony-bench-";
+use super::{coordinate, coordinator_values, incomplete_agents};
+use crate::bench::engine::Run;
+use crate::bench::figures::Measure;
+use crate::bench::namespaces::{Namespaces, enter_on_start, in_namespace};
+use crate::bench::process::{Program, Usage};
 
-/// Time limit for a program to start.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const AGENTS: usize = 4;
+/// Number of starts whose skew is measured.
+const STARTS: usize = 100;
+/// Duration in seconds and total requests per second of the cost row.
+const SECONDS: u64 = 20;
+const RATE: u64 = 8_000;
 
-/// A running program, terminated on drop.
-pub(super) struct Program {
-    child: Child,
-    said: PathBuf,
+/// Index of the host that runs nginx. Host 0 is the hub, and the agents' hosts are in between.
+const WEB: usize = AGENTS + 1;
+
+const NGINX: &str = "
+daemon off;
+worker_processes 1;
+pid pid;
+events { worker_connections 512; }
+http {
+  access_log off;
+  keepalive_requests 1000000;
+  server { listen {address}:80; location / { return 200 'hello, fleet'; } }
+}
+";
+
+struct Site<'a> {
+    // The agents must end before the server, and all programs before their hosts are removed.
+    _agents: Vec<Program>,
+    _up: Program,
+    _nginx: Program,
+    /// Names of the hosts' namespaces.
+    hosts: Vec<String>,
+    _namespaces: Namespaces,
+    prony: &'a Path,
+    folder: &'a Path,
 }
 
-impl Program {
-    /// Starts a program whose standard output and standard error are redirected to the file `said`.
-    pub(super) fn start(command: &mut Command, said: &Path) -> Result<Program, String> {
-        let failed = |e: std::io::Error| format!("{}: {e}", said.display());
-        process::log_into(command, said).map_err(failed)?;
-        let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
-        Ok(Program {
-            child,
-            said: said.to_owned(),
+/// Address of a host.
+fn address(host: usize) -> String {
+    format!("10.78.0.{}", host + 1)
+}
+
+/// Returns a command that runs a program on a host.
+fn on_host(host: &str, program: &Path) -> Result<Command, String> {
+    let mut command = Command::new(program);
+    enter_on_start(&mut command, host)?;
+    Ok(command)
+}
+
+/// Adds a hub with a bridge, for the server and the coordinator, and hosts connected to it.
+fn add_hosts(namespaces: &mut Namespaces) -> Result<Vec<String>, String> {
+    let hub = namespaces.add("hub")?;
+    in_namespace(&hub, "ip link add br0 type bridge")?;
+    in_namespace(&hub, &format!("ip addr add {}/24 dev br0", address(0)))?;
+    in_namespace(&hub, "ip link set br0 up")?;
+    let mut hosts = vec![hub];
+    for host in 1..=WEB {
+        let name = namespaces.add(&host.to_string())?;
+        let pair = format!("ip link add v{host} type veth peer name eth0 netns {name}");
+        in_namespace(&hosts[0], &pair)?;
+        in_namespace(&hosts[0], &format!("ip link set v{host} master br0 up"))?;
+        in_namespace(&name, &format!("ip addr add {}/24 dev eth0", address(host)))?;
+        in_namespace(&name, "ip link set eth0 up")?;
+        hosts.push(name);
+    }
+    Ok(hosts)
+}
+
+impl<'a> Site<'a> {
+    fn new(prony: &'a Path, nginx: &Path, folder: &'a Path) -> Result<Site<'a>, String> {
+        let mut namespaces = Namespaces::new()?;
+        let hosts = add_hosts(&mut namespaces)?;
+        let mut command = on_host(&hosts[0], prony)?;
+        command
+            .args(["fleet", "up", "--dir"])
+            .arg(folder.join("up"));
+        let listen = format!("{}:4222", address(0));
+        command.args(["--agents", &AGENTS.to_string(), "--listen", &listen]);
+        let mut up = Program::start(None, &mut command, folder.join("up.out"))?;
+        up.wait_for("nats-server listens")?;
+        let file = folder.join("fleet.conf");
+        let text = NGINX.replace("{address}", &address(WEB));
+        std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
+        let mut command = on_host(&hosts[WEB], nginx)?;
+        command.arg("-p").arg(folder).args(["-e", "stderr", "-c"]);
+        command.arg(&file);
+        let nginx = Program::start(None, &mut command, folder.join("nginx.out"))?;
+        let mut agents = Vec::new();
+        for (agent, host) in hosts.iter().enumerate().take(WEB).skip(1) {
+            let mut command = on_host(host, prony)?;
+            command.args(["agent", "--creds"]);
+            command.arg(folder.join(format!("up/agent-{agent}.creds")));
+            command.arg("--state");
+            command.arg(folder.join(format!("state-{agent}")));
+            let log = folder.join(format!("agent-{agent}.out"));
+            agents.push(Program::start(None, &mut command, log)?);
+        }
+        for agent in &mut agents {
+            agent.wait_for("registered as")?;
+        }
+        Ok(Site {
+            _agents: agents,
+            _up: up,
+            _nginx: nginx,
+            hosts,
+            _namespaces: namespaces,
+            prony,
+            folder,
         })
     }
 
-    /// Returns the output of the program so far.
-    pub(super) fn said(&self) -> String {
-        std::fs::read_to_string(&self.said).unwrap_or_default()
-    }
-
-    /// User and system time of the child processes that are still running.
-    pub(super) fn cpu_of_children(&self) -> Result<Duration, String> {
-        let mut all = Duration::ZERO;
-        for entry in std::fs::read_dir("/proc").map_err(|e| format!("/proc: {e}"))? {
-            let Ok(entry) = entry else { continue };
-            // Some entries of /proc aren't processes, and a process may have ended meanwhile.
-            let stat = std::fs::read_to_string(entry.path().join("stat"));
-            let cpu = stat.ok().and_then(|stat| cpu_of(&stat, self.child.id()));
-            all += cpu.unwrap_or_default();
-        }
-        Ok(all)
-    }
-
-    /// Waits until the output contains `text`.
-    pub(super) fn wait_for(&mut self, text: &str) -> Result<(), String> {
-        let began = Instant::now();
-        while !self.said().contains(text) {
-            let ended = self.child.try_wait().map_err(|e| e.to_string())?;
-            if ended.is_some() || began.elapsed() > START_TIMEOUT {
-                return Err(format!(
-                    "the output does not contain {text:?}:\n{}",
-                    self.said()
-                ));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-
-    /// Waits until the program ends successfully.
-    pub(super) fn end(&mut self) -> Result<(), String> {
-        let began = Instant::now();
-        loop {
-            match self.child.try_wait().map_err(|e| e.to_string())? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(format!("{status}:\n{}", self.said())),
-                None if began.elapsed() > START_TIMEOUT => {
-                    return Err(format!("the program did not end:\n{}", self.said()));
-                }
-                None => std::thread::sleep(Duration::from_millis(20)),
-            }
+    /// Runs a load and returns its record and the coordinator's resource usage.
+    fn load(&self, words: &[&str]) -> Result<(Value, Usage), String> {
+        let mut command = on_host(&self.hosts[0], self.prony)?;
+        command.args(["load", "--agents", &AGENTS.to_string(), "--creds"]);
+        command.arg(self.folder.join("up/coordinator.creds"));
+        command.args(words);
+        let url = format!("http://{}/", address(WEB));
+        let (record, usage) = coordinate(command, &url, SECONDS, self.folder)?;
+        match incomplete_agents(&record)?.as_slice() {
+            [] => Ok((record, usage)),
+            names => Err(format!(
+                "the results of {} are incomplete",
+                names.join(", ")
+            )),
         }
     }
 }
 
-/// CPU time of a process from its stat line (proc(5)), if it is a child of `parent`.
-fn cpu_of(stat: &str, parent: u32) -> Option<Duration> {
-    // The program's name is in parentheses and may contain any characters.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = fields.split(' ').collect();
-    if fields.get(1)?.parse() != Ok(parent) {
-        return None;
-    }
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(Duration::from_secs_f64(
-        ticks as f64 / process::ticks_per_second(),
-    ))
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        process::terminate(&self.child);
-        let began = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if began.elapsed() > Duration::from_secs(10) {
-                let _ = self.child.kill();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-/// A hub for the server and the coordinator, and hosts connected to its bridge.
-pub(super) struct Hosts {
-    ip: PathBuf,
-    names: Vec<String>,
-}
-
-impl Hosts {
-    /// Creates the hub with address 10.78.0.1, and `count` hosts with addresses from 10.78.0.2.
-    pub(super) fn new(count: usize) -> Result<Hosts, String> {
-        if !process::is_root() {
-            return Err("network namespaces need root".to_owned());
-        }
-        let ip = find_program("ip").ok_or("ip (package iproute2) is not installed")?;
-        let mut hosts = Hosts {
-            ip,
-            names: Vec::new(),
+/// Measures the skew of the agents' first requests.
+pub(super) fn skew(prony: &Path, nginx: &Path, folder: &Path) -> Result<Run, String> {
+    let site = Site::new(prony, nginx, folder)?;
+    let (mut true_ms, mut recorded_ms, mut bounds_ms) = (Vec::new(), Vec::new(), Vec::new());
+    // In a closed loop, every agent's first request is due at the start.
+    let words = ["-n", "40", "-c", "4", "--threads", "1"];
+    for _ in 0..STARTS {
+        let (record, _) = site.load(&words)?;
+        let fleet = &record["fleet"];
+        let of = |name: &str| {
+            let us = fleet[name].as_f64();
+            us.map(|us| us / 1e3).ok_or(format!("no {name}"))
         };
-        hosts.sweep();
-        hosts.add("hub")?;
-        hosts.within(0, "link add br0 type bridge")?;
-        hosts.within(0, "addr add 10.78.0.1/24 dev br0")?;
-        hosts.within(0, "link set br0 up")?;
-        for host in 1..=count {
-            hosts.add(&host.to_string())?;
-            let name = &hosts.names[host];
-            let pair = format!("link add v{host} type veth peer name eth0 netns {name}");
-            hosts.within(0, &pair)?;
-            hosts.within(0, &format!("link set v{host} master br0 up"))?;
-            let address = format!("addr add {}/24 dev eth0", Hosts::address(host));
-            hosts.within(host, &address)?;
-            hosts.within(host, "link set eth0 up")?;
-        }
-        Ok(hosts)
+        true_ms.push(true_skew_us(fleet).ok_or("an agent started no request")? / 1e3);
+        recorded_ms.push(of("start_skew_us")?);
+        bounds_ms.push(of("clock_bound_us")?);
     }
-
-    /// Address of a host. Host 0 is the hub.
-    pub(super) fn address(host: usize) -> String {
-        format!("10.78.0.{}", host + 1)
-    }
-
-    /// Returns a command that runs a program on a host.
-    pub(super) fn command(&self, host: usize, program: &Path) -> Command {
-        let mut command = Command::new(&self.ip);
-        command.args(["netns", "exec", &self.names[host]]);
-        command.arg(program);
-        command
-    }
-
-    fn add(&mut self, host: &str) -> Result<(), String> {
-        let name = format!("{PREFIX}{}-{host}", std::process::id());
-        self.ip(&format!("netns add {name}"))?;
-        self.names.push(name);
-        self.within(self.names.len() - 1, "link set lo up")
-    }
-
-    fn within(&self, host: usize, words: &str) -> Result<(), String> {
-        self.ip(&format!("-n {} {words}", self.names[host]))
-    }
-
-    fn ip(&self, words: &str) -> Result<(), String> {
-        let output = Command::new(&self.ip).args(words.split(' ')).output();
-        let output = output.map_err(|e| format!("ip: {e}"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Err(format!("ip {words}: {}", said.trim()))
-            }
-        }
-    }
-
-    /// Removes namespaces left by a benchmark that was killed.
-    fn sweep(&self) {
-        let listed = Command::new(&self.ip).args(["netns", "list"]).output();
-        let listed = listed.map(|it| it.stdout).unwrap_or_default();
-        for line in String::from_utf8_lossy(&listed).lines() {
-            let name = line.split(' ').next().unwrap_or_default();
-            let owner = name
-                .strip_prefix(PREFIX)
-                .and_then(|it| it.split('-').next());
-            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-                let _ = self.ip(&format!("netns del {name}"));
-            }
-        }
-    }
+    Ok(Run::of([
+        (Measure::SkewP99, percentile(&mut true_ms, 0.99)),
+        (Measure::SkewP50, percentile(&mut true_ms, 0.5)),
+        (Measure::SkewMax, percentile(&mut true_ms, 1.0)),
+        (Measure::RecordedSkewP99, percentile(&mut recorded_ms, 0.99)),
+        (Measure::ClockErrorP99, percentile(&mut bounds_ms, 0.99)),
+    ]))
 }
 
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = self.ip(&format!("netns del {name}"));
-        }
-    }
+/// Difference between the latest and the earliest first request in microseconds, on the clock that
+/// all hosts of this machine share. The record shifts each agent's time by its estimated clock
+/// offset, whose true value is 0.
+fn true_skew_us(fleet: &Value) -> Option<f64> {
+    let agents = fleet["agents"].as_array()?;
+    let moments = agents
+        .iter()
+        .map(|agent| Some(agent["first_start_us"].as_f64()? + agent["clock_offset_us"].as_f64()?));
+    let moments: Vec<f64> = moments.collect::<Option<_>>()?;
+    let most = moments.iter().copied().reduce(f64::max)?;
+    let least = moments.iter().copied().reduce(f64::min)?;
+    (moments.len() > 1).then_some(most - least)
 }
 
-/// Reads a JSON file.
-pub(super) fn json(path: &Path) -> Result<serde_json::Value, String> {
-    let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    serde_json::from_reader(file).map_err(|e| format!("{}: {e}", path.display()))
+/// Returns the smallest value that is at least as large as the fraction `share` of all values.
+fn percentile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// Measures the cost of the coordinator.
+pub(super) fn cost(prony: &Path, nginx: &Path, folder: &Path) -> Result<Run, String> {
+    let site = Site::new(prony, nginx, folder)?;
+    let duration = format!("{SECONDS}s");
+    let rate = RATE.to_string();
+    let (record, usage) = site.load(&["-d", &duration, "-r", &rate, "-c", "64"])?;
+    let started = record.pointer("/totals/started").and_then(Value::as_u64);
+    let unstarted = (RATE * SECONDS).abs_diff(started.unwrap_or(0));
+    let mut run = Run::of(coordinator_values(&usage, SECONDS));
+    run.values.insert(Measure::Unstarted, unstarted as f64);
+    Ok(run)
 }
 
 #[cfg(test)]
@@ -215,12 +202,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_children_used_is_in_their_lines() {
-        let line = "7 (a) b) S 5 7 7 0 -1 0 1 2 3 4 150 50 0 0 20 0 1 0 9";
-        let second = process::ticks_per_second();
-        let used = cpu_of(line, 5).unwrap();
-        assert!((used.as_secs_f64() - 200.0 / second).abs() < 1e-9);
-        assert_eq!(cpu_of(line, 7), None);
-        assert_eq!(cpu_of("", 7), None);
+    fn the_99th_of_a_hundred_is_the_second_largest() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&mut values, 0.99), 99.0);
+        assert_eq!(percentile(&mut values, 0.5), 50.0);
+        assert_eq!(percentile(&mut values, 1.0), 100.0);
+    }
+
+    #[test]
+    fn an_offset_that_was_only_estimated_is_no_skew() {
+        let agent = |first: f64, offset: f64| serde_json::json!({"first_start_us": first, "clock_offset_us": offset});
+        let fleet = serde_json::json!({"agents": [agent(300.0, -200.0), agent(90.0, 50.0)]});
+        assert_eq!(true_skew_us(&fleet), Some(40.0));
+        let fleet = serde_json::json!({"agents": [agent(1.0, 0.0), {"first_start_us": null}]});
+        assert_eq!(true_skew_us(&fleet), None);
     }
 }

@@ -54,12 +54,8 @@ impl StatusPage {
     pub(super) fn read(&mut self) -> Result<Status, String> {
         let page = ask(self.address).map_err(|e| format!("nginx's status page: {e}"))?;
         self.own_requests += 1;
-        let status = parse(&page).ok_or_else(|| {
-            format!(
-                "nginx's status page is \
-            invalid:\n{page}"
-            )
-        })?;
+        let status = parse(&page);
+        let status = status.ok_or_else(|| format!("nginx's status page is invalid:\n{page}"))?;
         Ok(status.without(self.own_requests, self.probes))
     }
 
@@ -78,15 +74,8 @@ impl StatusPage {
             });
             let result = task();
             done.store(true, Ordering::Relaxed);
-            let most = watcher.join();
-            (
-                result,
-                most.unwrap_or_else(|_| {
-                    Err("the thread that polls the status page \
-                    panicked"
-                        .to_string())
-                }),
-            )
+            let panicked = |_| Err("the thread that polls the status page panicked".to_owned());
+            (result, watcher.join().unwrap_or_else(panicked))
         })
     }
 }

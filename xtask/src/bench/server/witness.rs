@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rows::{ConnectionUse, Http, Row, Security};
+use crate::bench::rows::{ConnectionUse, Http, Row, Security};
 
 /// Format of a log line, in nginx syntax.
 pub(super) const FORMAT: &str =
@@ -137,11 +137,12 @@ fn resumes(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::ROWS;
+    use crate::bench::rows::find;
+
     use super::*;
 
     fn objection(id: &str, log: &str) -> Option<String> {
-        let row = ROWS.iter().find(|r| r.id == id).unwrap();
+        let row = find(id).unwrap();
         LogTotals::of(log).objection(row)
     }
 
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(objection("tls-full", &full), None);
         let half = "200 1 . TLSv1.3\n200 1 r TLSv1.3\n".repeat(9);
         assert_eq!(objection("tls-resumed", &half), None);
-        let row = ROWS.iter().find(|r| r.id == "tls-resumed").unwrap();
+        let row = find("tls-resumed").unwrap();
         let remark = |log: &str| LogTotals::of(log).remark(row, 0);
         assert_eq!(remark(&half).unwrap(), "resumes 50% of its TLS sessions");
         assert_eq!(remark(&resumed), None);
@@ -202,7 +203,7 @@ mod tests {
             objection("h2-tls-16x32", &log(16, "HTTP/1.1")).unwrap(),
             "speaks HTTP/1.1"
         );
-        let row = ROWS.iter().find(|r| r.id == "h2-tls-16x32").unwrap();
+        let row = find("h2-tls-16x32").unwrap();
         let remark = |opened| LogTotals::of(&good).remark(row, opened);
         assert_eq!(remark(16), None);
         assert_eq!(remark(500).unwrap(), "opens 500 connections but uses 16");

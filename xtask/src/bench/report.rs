@@ -1,0 +1,404 @@
+//! Results as tables, for the terminal and for docs/performance.md.
+
+use std::path::Path;
+
+use super::engine::Outcome;
+use super::figures::Measure;
+use super::rows::{Row, Section};
+use super::targets::{UNMEASURED, all_met, judge};
+use super::tool::{PEERS, Tool};
+use crate::table::Table;
+
+/// Text of an empty cell.
+const NONE: &str = "–";
+
+/// End marker of the generated parts of the document.
+const CLOSE: &str = "<!-- end of generated -->";
+
+/// If the responder uses more than this percentage of its core at a rate that was missed, it may be
+/// the bottleneck, and the tool might be faster than measured.
+const BUSY_PERCENT: f64 = 90.0;
+
+impl Section {
+    /// Start marker of the section's tables in the document.
+    fn open(self) -> &'static str {
+        match self {
+            Section::Tools => "<!-- generated: cargo xtask bench -->",
+            Section::Fleet => "<!-- generated: cargo xtask bench, fleet -->",
+            Section::Ceiling => "<!-- generated: cargo xtask bench, open-max -->",
+            Section::Quic => "<!-- generated: cargo xtask bench, HTTP/3 -->",
+            Section::Bypass => "<!-- generated: cargo xtask bench, AF_XDP -->",
+        }
+    }
+}
+
+/// Renders a section's results as Markdown.
+pub(super) fn render(section: Section, outcomes: &[Outcome]) -> String {
+    let tables = match section {
+        Section::Tools => format!(
+            "CPU time per request as a ratio to the row's reference (lower is better): median of \
+             the rotations, with minimum and maximum.\n\n{}\nRequests per second as a ratio to the \
+             row's reference (higher is better; open loops have a fixed rate).\n\n{}\nMedian of \
+             the peak memory in MiB.\n\n{}\nprony's targets:\n\n{}",
+            tools_table(outcomes, |o, tool| ratio(o, Measure::Cost, tool)),
+            tools_table(outcomes, |o, tool| ratio(o, Measure::Rate, tool)),
+            tools_table(outcomes, |o, tool| {
+                let memory = o.spread(Measure::PeakMemory, tool)?;
+                Some(format!("{:.0}", memory.median))
+            }),
+            targets_table(outcomes)
+        ),
+        Section::Quic => quic_table(outcomes),
+        Section::Ceiling => ceiling_table(outcomes),
+        Section::Bypass | Section::Fleet => targets_table(outcomes),
+    };
+    tables + &notes(outcomes)
+}
+
+/// Compares two builds of prony: the later one's values, divided by the earlier one's.
+pub(super) fn render_builds(outcomes: &[Outcome]) -> String {
+    let mut text = "new ÷ old prony, with 95% intervals over the rotations:\n".to_string();
+    for outcome in outcomes {
+        let compared = [
+            Measure::Cost,
+            Measure::Rate,
+            Measure::SkewP99,
+            Measure::CoordinatorShare,
+        ];
+        let changes = compared.into_iter().filter_map(|measure| {
+            let change = outcome.change(measure)?;
+            let (median, min, max) = (change.median, change.min, change.max);
+            Some(format!(
+                "  {} {median:.3} ({min:.3} to {max:.3})",
+                measure.name()
+            ))
+        });
+        let mut changes: String = changes.collect();
+        if changes.is_empty() {
+            changes = format!("  {UNMEASURED}");
+        }
+        let name = match outcome.row.servers.len() {
+            1 => outcome.row.id.to_owned(),
+            _ => format!("{}, {}", outcome.row.id, outcome.server.name()),
+        };
+        text.push_str(&format!("  {name:<14}{changes}\n"));
+    }
+    text
+}
+
+/// List of remarks and failures, possibly empty.
+fn notes(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let Row { title, servers, .. } = outcome.row;
+        let title = match servers.len() {
+            1 => (*title).to_owned(),
+            _ => format!("{title}, {}", outcome.server.name()),
+        };
+        for (tool, note) in &outcome.notes {
+            text.push_str(&format!("- {title}: {} {note}\n", tool.name()));
+        }
+        let kept = Measure::Kept;
+        let shares = columns(std::slice::from_ref(outcome))
+            .into_iter()
+            .filter_map(|tool| {
+                let share = outcome.spread(kept, tool)?;
+                Some(format!("{} {}", tool.name(), kept.text(share.median)))
+            });
+        let shares: Vec<String> = shares.collect();
+        if !shares.is_empty() {
+            let shares = shares.join(", ");
+            text.push_str(&format!("- {title}: {}: {shares}\n", kept.name()));
+        }
+    }
+    if !text.is_empty() {
+        text.insert_str(0, "\nOmitted tools and deviations:\n\n");
+    }
+    text
+}
+
+/// Tools with at least one run: the floor, prony, then the peers.
+fn columns(outcomes: &[Outcome]) -> Vec<Tool> {
+    let ran = |tool: &Tool| outcomes.iter().any(|outcome| outcome.has(*tool));
+    let all = [Tool::Floor, Tool::Prony].into_iter();
+    all.chain(PEERS.iter().copied()).filter(ran).collect()
+}
+
+fn ratio(outcome: &Outcome, measure: Measure, tool: Tool) -> Option<String> {
+    let ratio = outcome.ratio(measure, tool, outcome.reference()?)?;
+    Some(ratio.text(2))
+}
+
+/// Rows by tools.
+fn tools_table(outcomes: &[Outcome], cell: impl Fn(&Outcome, Tool) -> Option<String>) -> String {
+    let columns = columns(outcomes);
+    let names = columns.iter().map(|tool| tool.name());
+    let head: Vec<&str> = ["row", "×"].into_iter().chain(names).collect();
+    let mut table = Table::new(&head);
+    for outcome in outcomes {
+        let reference = outcome.reference().map_or(NONE, Tool::name);
+        let cells = columns.iter().map(|&tool| cell(outcome, tool));
+        let cells = cells.map(|cell| cell.unwrap_or_else(|| NONE.to_owned()));
+        let first = [outcome.row.title.to_owned(), reference.to_owned()];
+        table.add(first.into_iter().chain(cells));
+    }
+    table.markdown()
+}
+
+/// The targets of all rows, with measured values.
+fn targets_table(outcomes: &[Outcome]) -> String {
+    let mut table = Table::new(&["row", "target", "prony", "met"]);
+    for outcome in outcomes {
+        for judgement in judge(outcome) {
+            let target = judgement.target.as_deref().unwrap_or(NONE);
+            let met = judgement.met.map_or("", yes_or_no);
+            table.add([outcome.row.title, target, &judgement.measured, met]);
+        }
+    }
+    table.markdown()
+}
+
+fn yes_or_no(met: bool) -> &'static str {
+    if met { "yes" } else { "no" }
+}
+
+/// prony over HTTP/3 as a ratio to each other tool.
+fn quic_table(outcomes: &[Outcome]) -> String {
+    let columns = [
+        ("prony ÷ floor", Measure::Cost, Tool::Floor),
+        ("prony ÷ oha", Measure::Cost, Tool::Oha),
+        ("prony ÷ shb", Measure::Cost, Tool::Shb),
+        ("rate: prony ÷ shb", Measure::Rate, Tool::Shb),
+        ("prony ÷ its own HTTP/2", Measure::Cost, Tool::PronyHttp2),
+    ];
+    let names = columns.iter().map(|(name, ..)| *name);
+    let head: Vec<&str> = ["row", "server"].into_iter().chain(names).collect();
+    let mut table = Table::new(&[&head[..], &["targets met"]].concat());
+    for outcome in outcomes {
+        let mut cells = vec![
+            outcome.row.title.to_owned(),
+            outcome.server.name().to_owned(),
+        ];
+        cells.extend(columns.iter().map(|&(_, measure, tool)| {
+            let ratio = outcome.ratio(measure, Tool::Prony, tool);
+            ratio.map_or(NONE.to_owned(), |ratio| ratio.text(2))
+        }));
+        cells.push(yes_or_no(all_met(outcome)).to_owned());
+        table.add(cells);
+    }
+    table.markdown()
+}
+
+/// prony's highest rate as a ratio to each other tool's.
+fn ceiling_table(outcomes: &[Outcome]) -> String {
+    let mut table = Table::new(&["tool", "prony's highest rate ÷ the tool's", "prony ahead"]);
+    for outcome in outcomes {
+        for &tool in PEERS.iter().filter(|tool| outcome.tools.contains(tool)) {
+            let (result, is_ahead) = match outcome.ratio(Measure::Rate, Tool::Prony, tool) {
+                Some(lead) => {
+                    let busy = outcome.spread(Measure::ServerShare, Tool::Prony);
+                    let is_limited = busy.is_some_and(|busy| busy.max >= BUSY_PERCENT);
+                    let sign = if is_limited { "≥ " } else { "" };
+                    (format!("{sign}{}", lead.text(2)), lead.median >= 1.0)
+                }
+                None if outcome.has(Tool::Prony) => {
+                    ("the tool could not sustain any rate".to_owned(), true)
+                }
+                None => ("prony could not sustain any rate".to_owned(), false),
+            };
+            table.add([tool.name(), &result, yes_or_no(is_ahead)]);
+        }
+    }
+    table.markdown()
+}
+
+/// Replaces the tables of a section in the document at `path`.
+pub(super) fn write(path: &Path, section: Section, tables: &str) -> Result<(), String> {
+    let place = |e: std::io::Error| format!("{}: {e}", path.display());
+    let old = std::fs::read_to_string(path).map_err(place)?;
+    let new = replace(&old, section.open(), tables);
+    let new = new.map_err(|e| format!("{}: {e}", path.display()))?;
+    std::fs::write(path, new).map_err(place)
+}
+
+/// Returns the text with the part between the markers replaced by `tables`.
+fn replace(text: &str, open: &str, tables: &str) -> Result<String, String> {
+    let (before, rest) = text
+        .split_once(open)
+        .ok_or_else(|| format!("no line `{open}`"))?;
+    let (_, after) = rest
+        .split_once(CLOSE)
+        .ok_or_else(|| format!("`{CLOSE}` is missing after `{open}`"))?;
+    let tables = tables.trim_end();
+    Ok(format!("{before}{open}\n{tables}\n{CLOSE}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::tests::{costs, outcome, rotation};
+    use super::super::figures::Values;
+    use super::super::rows::ServerKind;
+    use super::*;
+
+    #[test]
+    fn rows_by_tools_with_the_spread() {
+        let outcomes = [
+            outcome(
+                "ka-1k",
+                vec![
+                    rotation(&[(Tool::Floor, 10.0), (Tool::Prony, 10.5), (Tool::Wrk, 12.0)]),
+                    rotation(&[(Tool::Floor, 20.0), (Tool::Prony, 22.0), (Tool::Wrk, 23.0)]),
+                    rotation(&[(Tool::Floor, 10.0), (Tool::Prony, 10.7), (Tool::Wrk, 11.0)]),
+                ],
+            ),
+            costs("tls-1k", &[(Tool::Wrk, 20.0), (Tool::Prony, 19.0)]),
+        ];
+        let text = render(Section::Tools, &outcomes);
+        for line in [
+            "| row | × | floor | prony | wrk |\n|---|---|---|---|---|\n",
+            "| keep-alive, 64, 1K | floor | 1.00 | 1.07 (1.05–1.10) | 1.15 (1.10–1.20) |\n",
+            "| TLS keep-alive, 64, 1K | wrk | – | 0.95 | 1.00 |\n",
+            "| keep-alive, 64, 1K | floor | 8 | 8 | 8 |\n",
+            "| keep-alive, 64, 1K | cost ≤ 1.08 × floor | 1.07 (1.05–1.10) | yes |\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn notes_and_kept_rates_stand_below_the_tables() {
+        let mut row = costs("tls-resumed", &[(Tool::Oha, 100.0)]);
+        row.rotations[0]
+            .get_mut(&Tool::Oha)
+            .unwrap()
+            .insert(Measure::Kept, 99.8);
+        let text = render(Section::Tools, std::slice::from_ref(&row));
+        assert!(text.ends_with("requested rate: oha 99.80%\n"), "{text}");
+        row.rotations.clear();
+        assert!(!render(Section::Tools, std::slice::from_ref(&row)).contains("requested rate"));
+        row.notes.push((Tool::Ab, "is omitted: x".to_string()));
+        let text = render(Section::Tools, &[row]);
+        let note = "- TLS handshake per request, 64, resumed: ab is omitted: x\n";
+        assert!(text.ends_with(note), "{text}");
+    }
+
+    #[test]
+    fn a_substitute_is_a_reference() {
+        let row = costs("tls-resumed", &[(Tool::Wrk, 100.0), (Tool::Prony, 80.0)]);
+        let line = "| TLS handshake per request, 64, resumed | wrk | 0.80 | 1.00 |\n";
+        assert!(render(Section::Tools, &[row]).contains(line));
+    }
+
+    #[test]
+    fn http_3_is_compared_with_each_other_tool_on_each_server() {
+        let mut found = costs(
+            "h3-16x32",
+            &[
+                (Tool::Prony, 6.0),
+                (Tool::PronyHttp2, 5.0),
+                (Tool::Oha, 15.0),
+                (Tool::Shb, 12.0),
+            ],
+        );
+        found.server = ServerKind::Caddy;
+        found
+            .notes
+            .push((Tool::Floor, "failed in rotation 1: x".to_owned()));
+        let text = render(Section::Quic, &[found]);
+        for line in [
+            "| HTTP/3, 16 × 32, 13 bytes | Caddy | – | 0.40 | 0.50 | 2.00 | 1.20 | yes |\n",
+            "- HTTP/3, 16 × 32, 13 bytes, Caddy: floor failed in rotation 1: x\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_server_makes_the_lead_a_lower_bound() {
+        let rates = |busy: f64, rates: &[(Tool, f64)]| {
+            let values = |&(tool, rate): &(Tool, f64)| {
+                let values = [(Measure::Rate, rate), (Measure::ServerShare, busy)];
+                (tool, Values::from(values))
+            };
+            let mut found = outcome("open-max", vec![rates.iter().map(values).collect()]);
+            found.tools.insert(Tool::Vegeta);
+            render(Section::Ceiling, &[found])
+        };
+        let text = rates(95.0, &[(Tool::Prony, 100e3), (Tool::Oha, 40e3)]);
+        assert!(text.contains("| oha | ≥ 2.50 | yes |"), "{text}");
+        assert!(text.contains("| vegeta | the tool could not sustain any rate | yes |"));
+        let text = rates(50.0, &[(Tool::Prony, 40e3), (Tool::Oha, 50e3)]);
+        assert!(text.contains("| oha | 0.80 | no |"), "{text}");
+        let text = rates(50.0, &[(Tool::Oha, 50e3)]);
+        assert!(
+            text.contains("| oha | prony could not sustain any rate | no |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_fleets_values_are_judged_or_only_shown() {
+        let values = Values::from([
+            (Measure::CoordinatorShare, 0.47),
+            (Measure::Unstarted, 12.0),
+            (Measure::PeakMemory, 32.0),
+        ]);
+        let text = render(
+            Section::Fleet,
+            &[outcome("fleet-cost", vec![[(Tool::Prony, values)].into()])],
+        );
+        for line in [
+            "| coordinator ≤ 1.00% of a core | 0.47% of a core | yes |\n",
+            "| no scheduled requests that did not start | 12 | no |\n",
+            "| – | memory: 32 MiB |  |\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let text = render(
+            Section::Fleet,
+            &[outcome("fleet-skew", vec![Default::default()])],
+        );
+        assert!(text.contains("≤ 2.00 ms | not measured | no |\n"), "{text}");
+    }
+
+    #[test]
+    fn builds_of_prony_are_compared_in_every_section() {
+        let pairs = |id: &str| {
+            let pair = |old: f64| rotation(&[(Tool::OldProny, old), (Tool::Prony, old * 1.1)]);
+            outcome(id, vec![pair(10.0), pair(14.0)])
+        };
+        let coordinators = |old: f64| {
+            let values = |share: f64| Values::from([(Measure::CoordinatorShare, share)]);
+            [
+                (Tool::OldProny, values(old)),
+                (Tool::Prony, values(old / 2.0)),
+            ]
+            .into()
+        };
+        let text = render_builds(&[
+            pairs("ka-1k"),
+            pairs("h3-16x32"),
+            outcome("fleet-cost", vec![coordinators(0.4), coordinators(0.8)]),
+            outcome("fleet-skew", vec![Default::default()]),
+        ]);
+        for line in [
+            "  ka-1k           cost 1.100 (1.100 to 1.100)  rate 0.909 (0.909 to 0.909)\n",
+            "  h3-16x32, origin  cost 1.100",
+            "  fleet-cost      coordinator 0.500 (0.500 to 0.500)\n",
+            "  fleet-skew      not measured\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_text_between_the_marks_changes() {
+        let open = Section::Tools.open();
+        let old = format!("# a\n\n{open}\nold\n{CLOSE}\n\nb\n");
+        let new = replace(&old, open, "| t |\n").unwrap();
+        assert_eq!(new, format!("# a\n\n{open}\n| t |\n{CLOSE}\n\nb\n"));
+        assert_eq!(replace(&new, open, "| t |").unwrap(), new);
+        assert!(replace("# a\n", open, "t").is_err());
+        assert!(replace(open, open, "t").is_err());
+    }
+}

@@ -8,6 +8,7 @@ use prony_experiment::abort::AbortRules;
 use prony_experiment::plan::{BodyComparison, MachineProfile, Plan, VARIANTS_MAX};
 use prony_load::{LoadSettings, split_url};
 use prony_record::quantity::time_text;
+use prony_record::truncated;
 use prony_stats::Metric;
 use toml::{Table, Value};
 
@@ -215,14 +216,7 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
 /// because a plan would treat them as a template.
 fn name(url: &str) -> String {
     let plain = url.replace('{', "(").replace('}', ")");
-    match plain.chars().count() <= NAME_CHARS_MAX {
-        true => plain,
-        false => plain
-            .chars()
-            .take(NAME_CHARS_MAX - 1)
-            .chain(['…'])
-            .collect(),
-    }
+    truncated(&plain, NAME_CHARS_MAX).into_owned()
 }
 
 /// Makes the names of the servers unique, because an A/A experiment uses the same URL twice.

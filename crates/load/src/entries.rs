@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 
-use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntries};
+use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntries, truncated};
 
 use crate::long_list::LongList;
 
@@ -142,7 +142,7 @@ impl Groups {
                 false => name.clone(),
             };
             EntryInfo {
-                name: shortened(&name),
+                name: truncated(&name, NAME_CHARS_MAX).into_owned(),
                 lines: *lines,
             }
         });
@@ -189,13 +189,6 @@ fn is_id(word: &str) -> bool {
     let lengths = word.split('-').map(str::len);
     let is_uuid = lengths.eq([8, 4, 4, 4, 12]) && word.split('-').all(is_hex);
     is_number || is_long_hex || is_uuid
-}
-
-fn shortened(name: &str) -> String {
-    match name.char_indices().nth(NAME_CHARS_MAX) {
-        None => name.to_owned(),
-        Some(_) => name.chars().take(NAME_CHARS_MAX - 1).chain(['…']).collect(),
-    }
 }
 
 #[cfg(test)]

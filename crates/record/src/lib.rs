@@ -32,6 +32,7 @@ mod stalls;
 mod starts;
 mod stored_file;
 mod throttling;
+mod truncated;
 mod units;
 mod unmeasured;
 
@@ -65,4 +66,5 @@ pub use stalls::Stalls;
 pub use starts::{GapSummary, StartGaps};
 pub use stored_file::{parse_stored, read_stored};
 pub use throttling::Throttling;
+pub use truncated::truncated;
 pub use units::Nanos;

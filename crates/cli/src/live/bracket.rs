@@ -8,6 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
+use super::log_scale::LogScale;
 use super::{Theme, panels};
 
 /// Maximum number of finished probes that are kept.
@@ -131,15 +132,6 @@ impl RateScale {
         (low <= high && width > 0).then_some(RateScale { low, high, width })
     }
 
-    fn cell(&self, rate: f64) -> usize {
-        let span = (self.high / self.low).ln();
-        let share = match span > 0.0 {
-            true => (rate.max(self.low) / self.low).ln() / span,
-            false => 0.5,
-        };
-        (share.clamp(0.0, 1.0) * (self.width - 1) as f64).round() as usize
-    }
-
     /// Formats the lowest and the highest rate as the header of the scale.
     fn head(&self) -> String {
         let (low, high) = (
@@ -155,25 +147,9 @@ impl RateScale {
 
     /// Draws a bracket and, if a probe is in progress, its rate. If an end of the bracket is
     /// unknown, the bracket extends to the edge.
-    fn draw(&self, (met, unmet): (Option<f64>, Option<f64>), probe: Option<f64>) -> String {
+    fn draw(&self, ends: (Option<f64>, Option<f64>), probe: Option<f64>) -> String {
         let mut cells = vec![' '; self.width];
-        let (met_cell, unmet_cell) = (
-            met.map_or(0, |rate| self.cell(rate)),
-            unmet.map_or(self.width - 1, |rate| self.cell(rate)),
-        );
-        if met.is_some() || unmet.is_some() {
-            // Because of noise, a higher rate can meet the goals after a lower rate did not.
-            cells[met_cell.min(unmet_cell)..=met_cell.max(unmet_cell)].fill('─');
-        }
-        if met.is_some() {
-            cells[met_cell] = '├';
-        }
-        if unmet.is_some() {
-            cells[unmet_cell] = '┤';
-        }
-        if let Some(probe) = probe {
-            cells[self.cell(probe)] = '●';
-        }
+        LogScale::new(self.low, self.high, self.width).draw(&mut cells, ends, probe);
         let text: String = cells.into_iter().collect();
         text.trim_end().to_owned()
     }

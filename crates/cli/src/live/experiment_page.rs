@@ -11,6 +11,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 
 use super::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
 use super::follower::LoadFigures;
+use super::log_scale::LogScale;
 use super::{Theme, ViewContext, panels, rounds};
 use crate::progress::rounded;
 
@@ -377,11 +378,6 @@ impl Scale {
         }
     }
 
-    fn cell(&self, ratio: f64) -> usize {
-        let share = (ratio.max(f64::MIN_POSITIVE).ln() / self.most + 1.0) / 2.0;
-        (share.clamp(0.0, 1.0) * (SCALE_CELLS - 1) as f64).round() as usize
-    }
-
     fn head(&self) -> String {
         let [low, high] = [-self.most, self.most].map(|it| end_text(it.exp()));
         let room = SCALE_CELLS.saturating_sub(low.chars().count() + high.chars().count());
@@ -397,16 +393,11 @@ impl Scale {
         let effect = &compared.effect;
         let mut cells = [' '; SCALE_CELLS];
         cells[SCALE_CELLS / 2] = '┊';
-        let Some(ratio) = effect.ratio else {
-            return cells.iter().collect();
-        };
-        if let (Some(low), Some(high)) = (effect.low, effect.high) {
-            let (low, high) = (self.cell(low), self.cell(high));
-            cells[low..=high.max(low)].fill('─');
-            cells[low] = '├';
-            cells[high] = '┤';
+        if let Some(ratio) = effect.ratio {
+            let ends = effect.low.zip(effect.high).unzip();
+            let scale = LogScale::new((-self.most).exp(), self.most.exp(), SCALE_CELLS);
+            scale.draw(&mut cells, ends, Some(ratio));
         }
-        cells[self.cell(ratio)] = '●';
         cells.iter().collect()
     }
 }

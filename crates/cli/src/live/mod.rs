@@ -20,6 +20,7 @@ mod experiment_page;
 pub(crate) mod experiment_state;
 pub(crate) mod follower;
 mod load_page;
+mod log_scale;
 mod panels;
 pub(crate) mod rounds;
 mod screen;

@@ -6,6 +6,7 @@ mod removal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use prony_record::truncated;
 use prony_report::number;
 use prony_report::table::{Align, Table, plain};
 
@@ -74,15 +75,7 @@ fn table(dir: &Path, runs: &[StoredRun]) -> Table {
     for run in runs {
         let name = run.path.file_name().filter(|_| is_default);
         let path = name.map_or(run.path.clone(), PathBuf::from);
-        let question = match run.question.chars().count() > QUESTION_CHARS_MAX {
-            true => run
-                .question
-                .chars()
-                .take(QUESTION_CHARS_MAX - 1)
-                .chain(['…'])
-                .collect(),
-            false => run.question.clone(),
-        };
+        let question = truncated(&run.question, QUESTION_CHARS_MAX).into_owned();
         table.push(vec![
             path.display().to_string(),
             run.labels.join(", "),

@@ -1,9 +1,9 @@
 //! Errors in a plan, each with file, line, cause and hint.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use prony_record::truncated;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of problems that one check reports. The remaining problems are only counted.
@@ -101,7 +101,7 @@ impl fmt::Display for PlanError {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", shortened(&self.message))?;
+        write!(f, ": {}", truncated(&self.message, MESSAGE_CHARS_MAX))?;
         match self.variants.as_slice() {
             [] => {}
             [one] => write!(f, ", in variant {one}")?,
@@ -110,21 +110,13 @@ impl fmt::Display for PlanError {
             }
         }
         if let Some(hint) = &self.hint {
-            write!(f, " ({})", shortened(hint))?;
+            write!(f, " ({})", truncated(hint, MESSAGE_CHARS_MAX))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for PlanError {}
-
-/// Shortens a message that quotes a long text of the plan.
-fn shortened(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
-    }
-}
 
 /// All problems found in a plan, ordered by file and line. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]

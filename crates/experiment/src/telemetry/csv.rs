@@ -125,8 +125,8 @@ pub const COLUMNS: [(&str, &str); 41] = [
 /// # Errors
 /// Returns the error if writing to `out` fails.
 pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result<()> {
-    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-    writeln!(out, "{}", names.join(","))?;
+    let out = &mut csv::Writer::from_writer(out);
+    out.write_record(COLUMNS.iter().map(|(name, _)| *name))?;
     for sample in samples {
         let mut host = Line::of_machine(sample.t_s, "host", &sample.host);
         host.set("foreign_cpu_s", seconds(sample.host.foreign_cpu_s));
@@ -170,7 +170,7 @@ pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result
             }
         }
     }
-    Ok(())
+    out.flush()
 }
 
 /// Formats seconds with the resolution of the kernel's clock ticks.
@@ -185,7 +185,7 @@ impl Line {
     fn new(t_s: f64, subject: &str) -> Self {
         let mut line = Self(std::array::from_fn(|_| String::new()));
         line.set("t_s", format!("{t_s:.3}"));
-        line.set("subject", quoted(subject));
+        line.set("subject", subject);
         line
     }
 
@@ -309,17 +309,8 @@ impl Line {
         }
     }
 
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", self.0.join(","))
-    }
-}
-
-/// Formats a cell according to RFC 4180, section 2.
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
+    fn write(&self, out: &mut csv::Writer<&mut dyn Write>) -> io::Result<()> {
+        Ok(out.write_record(&self.0)?)
     }
 }
 

@@ -7,7 +7,10 @@
 //! filter      = "raw" | "url" | "json"
 //! ```
 
+use std::borrow::Cow;
 use std::fmt;
+
+use prony_record::truncated;
 
 /// Hint for text that contains literal braces.
 const LITERAL_HINT: &str = "write {{ \"{{\" }} for two braces";
@@ -226,12 +229,8 @@ fn error(source: &str, hint: &str) -> TemplateError {
 }
 
 /// Maximum number of characters of the invalid text that an error shows.
-const SHOWN_CHARS_MAX: usize = 40;
+const SHOWN_CHARS_MAX: usize = 41;
 
-fn shortened(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    match line.chars().count() > SHOWN_CHARS_MAX {
-        true => line.chars().take(SHOWN_CHARS_MAX).chain(['…']).collect(),
-        false => line.to_owned(),
-    }
+fn shortened(text: &str) -> Cow<'_, str> {
+    truncated(text.lines().next().unwrap_or_default(), SHOWN_CHARS_MAX)
 }

@@ -99,11 +99,9 @@ mod tests {
     fn matches_a_plain_queue_under_random_operations() {
         let mut list = Deadlines::new(8);
         let mut plain: VecDeque<(u32, u64)> = VecDeque::new();
-        let mut random = 12345u64;
+        let mut random = prony_record::RandomSequence::new(12345);
         for now in 0..20_000u64 {
-            random = random
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            let random = random.next_u64();
             let slot = (random >> 33) as u32 % 8;
             match (random >> 60) % 3 {
                 0 => {

@@ -1,23 +1,22 @@
 //! Random HTTP/2 servers: each load must end and account for every request, whatever the server
 //! sends.
 
+use prony_record::RandomSequence;
+
 use crate::h2_frames::*;
 use crate::h2_peer::Peer;
 use crate::h2_server::Scripted;
 
-/// Pseudo-random numbers, the same for the same seed (Marsaglia's xorshift).
-struct Random(u64);
+/// Pseudo-random numbers, the same for the same seed.
+struct Random(RandomSequence);
 
 impl Random {
     fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(RandomSequence::new(seed))
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 32) % u64::from(limit)) as u32
+        ((self.0.next_u64() >> 32) % u64::from(limit)) as u32
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {

@@ -154,13 +154,8 @@ fn merging_two_workers_equals_one_worker_that_sends_all() {
 fn mixed(measured: MeasuredPart, seed: u64, each: &mut dyn FnMut(&mut Recorder, u64)) -> Recorder {
     let mut recorder = Recorder::new(measured);
     recorder.watch();
-    let mut random = seed;
-    let mut next = |below: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % below
-    };
+    let mut random = crate::RandomSequence::new(seed);
+    let mut next = |below: u64| (random.next_u64() >> 33) % below;
     let mut now = 0;
     for n in 0..400 {
         now += next(12) + 1500 * u64::from(n == 200);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prony_record::{Exchange, FindingId, MeasuredPart, Outcome, Recorder};
+use prony_record::{Exchange, FindingId, MeasuredPart, Outcome, RandomSequence, Recorder};
 use serde_json::json;
 
 use super::*;
@@ -39,14 +39,12 @@ fn manifest() -> RunManifest {
 fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
     let mut recorder = Recorder::new(MeasuredPart::EndedFrom(WARMUP));
     recorder.watch();
-    let mut random = seed;
+    let mut random = RandomSequence::new(seed);
     let mut all = Vec::new();
     for half in 0..halves {
         let begin = WARMUP + Nanos::from_millis(500 * half);
         for n in 1..=20 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            let random = random.next_u64();
             let (took, is_ok) = (Nanos(random >> 38), !random.is_multiple_of(7));
             let ended = begin + Nanos::from_millis(20 * n);
             recorder.started();

@@ -328,7 +328,7 @@ fn one_scripted_case(seed: u64) -> ScriptCounts {
     let script = RandomScript {
         requests: requests.collect(),
         counts: counts.clone(),
-        random: seed,
+        random: prony_record::RandomSequence::new(seed),
         left: random.random_range(0..=connections as u32),
     };
     let server = Box::new(RandomServer {

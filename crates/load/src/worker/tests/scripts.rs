@@ -269,7 +269,7 @@ fn failures_and_interrupted_requests_are_reported() {
 pub(super) struct RandomScript {
     pub(super) requests: Vec<Arc<Request>>,
     pub(super) counts: Rc<RefCell<ScriptCounts>>,
-    pub(super) random: u64,
+    pub(super) random: prony_record::RandomSequence,
     pub(super) left: u32,
 }
 
@@ -287,11 +287,7 @@ pub(super) struct ScriptCounts {
 
 impl Script for RandomScript {
     fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
-        self.random = self
-            .random
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        let drawn = (self.random >> 40) as usize;
+        let drawn = (self.random.next_u64() >> 40) as usize;
         let mut counts = self.counts.borrow_mut();
         let step = match drawn % 16 {
             0..6 => UserStep::Listed,

@@ -409,7 +409,7 @@ fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let script = RandomScript {
         requests,
         counts: counts.clone(),
-        random: seed,
+        random: prony_record::RandomSequence::new(seed),
         left: random.random_range(0..=connections * streams),
     };
     let badness = [0, 3, 30, 80][random.random_range(0..4)];

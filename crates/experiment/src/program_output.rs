@@ -1,6 +1,7 @@
 //! Runs a program with a time limit and returns its output.
 
-use std::io::Read;
+use std::fmt;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -30,18 +31,40 @@ pub struct ProgramOutput {
     pub success: bool,
 }
 
+/// Reason why a program has no output.
+#[derive(Debug)]
+pub enum ProgramError {
+    /// The program could not be started or awaited.
+    Io(io::Error),
+    /// The program ran longer than this.
+    Timeout(Duration),
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramError::Io(error) => error.fmt(f),
+            ProgramError::Timeout(timeout) => {
+                write!(f, "the program did not end within {} s", timeout.as_secs())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
 /// Starts a program and waits until it exits. Kills the program's process group when the program
 /// ends, or after `timeout`.
 ///
 /// # Errors
 /// The program can't be started, or runs for too long.
-pub fn run_program(mut command: Command, timeout: Duration) -> Result<ProgramOutput, String> {
+pub fn run_program(mut command: Command, timeout: Duration) -> Result<ProgramOutput, ProgramError> {
     command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
     let began = Instant::now();
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let mut child = command.spawn().map_err(ProgramError::Io)?;
     let stdout = child.stdout.take().map(read_in_thread);
     let stderr = child.stderr.take().map(read_in_thread);
     let group = Pid::from_child(&child);
@@ -56,12 +79,9 @@ pub fn run_program(mut command: Command, timeout: Duration) -> Result<ProgramOut
         }
     };
     let _ = kill_process_group(group, Signal::KILL);
-    let status = child.wait().map_err(|error| error.to_string())?;
+    let status = child.wait().map_err(ProgramError::Io)?;
     if !ended {
-        return Err(format!(
-            "the program did not end within {} s",
-            timeout.as_secs()
-        ));
+        return Err(ProgramError::Timeout(timeout));
     }
     let text = |receiver: Option<Receiver<String>>| {
         let received = receiver.map(|receiver| receiver.recv_timeout(OUTPUT_TIMEOUT));
@@ -91,7 +111,7 @@ fn read_in_thread(pipe: impl Read + Send + 'static) -> Receiver<String> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, timeout: Duration) -> Result<ProgramOutput, String> {
+    fn shell(script: &str, timeout: Duration) -> Result<ProgramOutput, ProgramError> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         run_program(command, timeout)
@@ -111,15 +131,15 @@ mod tests {
     fn programs_that_print_too_much_or_leave_a_process_are_ended() {
         let stdout = |script| shell(script, Duration::from_secs(20)).map(|output| output.stdout);
         let talker = stdout("head -c 1000000 /dev/zero | tr '\\0' x");
-        assert_eq!(talker.map(|text| text.len()), Ok(64 << 10));
+        assert_eq!(talker.unwrap().len(), 64 << 10);
         // The background process would hold the pipe open forever.
-        assert_eq!(stdout("sleep 1000 & echo 1").as_deref(), Ok("1\n"));
+        assert_eq!(stdout("sleep 1000 & echo 1").unwrap(), "1\n");
     }
 
     #[test]
     fn long_running_and_missing_programs_are_errors() {
         let late = shell("exec sleep 1000", Duration::from_millis(50)).unwrap_err();
-        assert!(late.contains("did not end"), "{late}");
+        assert!(matches!(late, ProgramError::Timeout(_)), "{late}");
         assert!(run_program(Command::new("/no/such"), Duration::from_secs(1)).is_err());
     }
 }

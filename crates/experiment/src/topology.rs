@@ -175,6 +175,28 @@ impl NetworkLink {
     }
 }
 
+/// Reason why a value of a link can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkValueError {
+    /// The value as typed.
+    pub typed: String,
+    /// What is wrong with it, with a hint: "is not a link rate (write it like 100Mbit or 1Gbit)".
+    pub what: &'static str,
+}
+
+impl LinkValueError {
+    fn new(typed: &str, what: &'static str) -> Self {
+        let typed = typed.to_owned();
+        Self { typed, what }
+    }
+}
+
+impl fmt::Display for LinkValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" {}", self.typed, self.what)
+    }
+}
+
 impl LinkLoss {
     /// Maximum loss, 50%.
     pub const MAX: Self = Self {
@@ -184,18 +206,17 @@ impl LinkLoss {
     /// Parses a percentage, such as `1%` or `0.05%`.
     ///
     /// # Errors
-    /// A message for the user.
-    pub fn parse(typed: &str) -> Result<Self, String> {
+    /// What is wrong with the value, with a hint.
+    pub fn parse(typed: &str) -> Result<Self, LinkValueError> {
+        let wrong = |what| LinkValueError::new(typed, what);
         let share = quantity::percent(typed)
-            .ok_or_else(|| format!("\"{typed}\" is not a percentage (write it like 1% or 0.1%)"))?;
+            .ok_or_else(|| wrong("is not a percentage (write it like 1% or 0.1%)"))?;
         let per_million = (share * 1e6).round();
         if !(0.0..=f64::from(Self::MAX.per_million)).contains(&per_million) {
-            return Err(format!("\"{typed}\" is out of range (use 0% to 50%)"));
+            return Err(wrong("is out of range (use 0% to 50%)"));
         }
         if per_million == 0.0 && share > 0.0 {
-            return Err(format!(
-                "\"{typed}\" is too small (use 0%, or at least 0.0001%)"
-            ));
+            return Err(wrong("is too small (use 0%, or at least 0.0001%)"));
         }
         Ok(Self {
             per_million: per_million as u32,
@@ -234,16 +255,15 @@ impl LinkRate {
     /// Parses bits per second, such as `100Mbit`, `2.5Gbit`, `512kbit` or `9600bit`.
     ///
     /// # Errors
-    /// A message for the user.
-    pub fn bits(typed: &str) -> Result<u64, String> {
-        let wrong = || format!("\"{typed}\" is not a link rate (write it like 100Mbit or 1Gbit)");
-        let bits = quantity::bit_rate(typed).ok_or_else(wrong)?;
+    /// What is wrong with the value, with a hint.
+    pub fn bits(typed: &str) -> Result<u64, LinkValueError> {
+        let wrong = |what| LinkValueError::new(typed, what);
+        let bits = quantity::bit_rate(typed)
+            .ok_or_else(|| wrong("is not a link rate (write it like 100Mbit or 1Gbit)"))?;
         if (8_000.0..=1e12).contains(&bits) {
             Ok(bits.round() as u64)
         } else {
-            Err(format!(
-                "\"{typed}\" is out of range (use 8kbit to 1000Gbit)"
-            ))
+            Err(wrong("is out of range (use 8kbit to 1000Gbit)"))
         }
     }
 }
@@ -265,12 +285,12 @@ impl AddressBlock {
     /// blocks. A network is one block, including its first and last addresses.
     ///
     /// # Errors
-    /// A message for the user.
-    pub fn cover(typed: &str) -> Result<Vec<Self>, String> {
+    /// What is wrong with the value, with a hint.
+    pub fn cover(typed: &str) -> Result<Vec<Self>, LinkValueError> {
+        let wrong = |what| LinkValueError::new(typed, what);
         let address = |text: &str| {
-            text.trim().parse::<Ipv4Addr>().map_err(|_| {
-                format!("\"{typed}\" is not an IPv4 address (named places use IPv4 only)")
-            })
+            let address = text.trim().parse::<Ipv4Addr>();
+            address.map_err(|_| wrong("is not an IPv4 address (named places use IPv4 only)"))
         };
         if let Some((network, bits)) = typed.split_once('/') {
             let first = address(network)?;
@@ -279,12 +299,10 @@ impl AddressBlock {
                 .parse()
                 .ok()
                 .filter(|bits| (1..=32).contains(bits))
-                .ok_or_else(|| format!("\"{typed}\" has an invalid prefix length (use 1 to 32)"))?;
+                .ok_or_else(|| wrong("has an invalid prefix length (use 1 to 32)"))?;
             let block = Self { first, bits };
             if block.first.to_bits() & (block.size() - 1) as u32 != 0 {
-                return Err(format!(
-                    "\"{typed}\" is not the first address of its network"
-                ));
+                return Err(wrong("is not the first address of its network"));
             }
             return Ok(vec![block]);
         }

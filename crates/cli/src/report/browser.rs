@@ -1,5 +1,6 @@
 //! Prints the HTML page as a PDF with an installed browser.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use prony_experiment::program_output::run_program;
+use prony_experiment::program_output::{ProgramError, run_program};
 use prony_experiment::system::program;
 use tempfile::TempDir;
 
@@ -82,37 +83,67 @@ impl Browsers {
     /// browser may be a stub that only names another package.
     ///
     /// # Errors
-    /// Returns a sentence about each browser, with the last line that it printed.
-    pub(super) fn print(&self, page: &str) -> Result<Vec<u8>, String> {
+    /// Returns the reason why each browser failed.
+    pub(super) fn print(&self, page: &str) -> Result<Vec<u8>, NotPrinted> {
         let mut errors = Vec::new();
         for program in &self.programs {
             match print_with(program, page, self.timeout) {
                 Ok(pdf) => return Ok(pdf),
-                Err(error) => {
-                    let program = program.display();
-                    errors.push(format!("{program} did not print the page: {error}"));
-                }
+                Err(error) => errors.push((program.clone(), error)),
             }
         }
-        Err(format!("{} ({HINT})", errors.join("; ")))
+        Err(NotPrinted(errors))
     }
 }
 
-fn print_with(program: &Path, page: &str, timeout: Duration) -> Result<Vec<u8>, String> {
-    let folder = PrintFolder::create(page).map_err(|error| error.to_string())?;
-    let mut last = String::new();
-    for sandbox in SANDBOXES {
-        let output = run_program(folder.command(program, sandbox), timeout)?;
-        match folder.printed() {
-            Ok(pdf) => return Ok(pdf),
-            Err(error) => last = error.to_string(),
-        }
-        let lines = output.stderr.lines().map(str::trim);
-        if let Some(line) = lines.rev().find(|line| !line.is_empty()) {
-            line.clone_into(&mut last);
+/// The reason why each browser did not print a page.
+#[derive(Debug)]
+pub(super) struct NotPrinted(Vec<(PathBuf, PrintError)>);
+
+impl fmt::Display for NotPrinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = self.0.iter().map(|(program, error)| {
+            format!("{} did not print the page: {error}", program.display())
+        });
+        write!(f, "{} ({HINT})", each.collect::<Vec<_>>().join("; "))
+    }
+}
+
+#[derive(Debug)]
+enum PrintError {
+    /// The page could not be written, or the printed file not read.
+    File(io::Error),
+    Browser(ProgramError),
+    /// The last line that the browser printed.
+    Said(String),
+}
+
+impl fmt::Display for PrintError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrintError::File(error) => error.fmt(f),
+            PrintError::Browser(error) => error.fmt(f),
+            PrintError::Said(line) => f.write_str(line),
         }
     }
-    Err(last)
+}
+
+fn print_with(program: &Path, page: &str, timeout: Duration) -> Result<Vec<u8>, PrintError> {
+    let folder = PrintFolder::create(page).map_err(PrintError::File)?;
+    let mut last = Err(PrintError::Said(String::new()));
+    for sandbox in SANDBOXES {
+        let output = run_program(folder.command(program, sandbox), timeout);
+        let output = output.map_err(PrintError::Browser)?;
+        last = match folder.printed() {
+            Ok(pdf) => return Ok(pdf),
+            Err(error) => Err(PrintError::File(error)),
+        };
+        let lines = output.stderr.lines().map(str::trim);
+        if let Some(line) = lines.rev().find(|line| !line.is_empty()) {
+            last = Err(PrintError::Said(line.to_owned()));
+        }
+    }
+    last
 }
 
 /// A temporary folder with the page, the browser's files and the printed file. It belongs to the
@@ -199,7 +230,7 @@ mod tests {
     use super::*;
 
     /// Runs a shell script in place of a browser.
-    fn print_by(script: &str, timeout: Duration) -> Result<Vec<u8>, String> {
+    fn print_by(script: &str, timeout: Duration) -> Result<Vec<u8>, NotPrinted> {
         let folder = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
         let program = folder.path().join("browser");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -211,7 +242,7 @@ mod tests {
     }
 
     fn failure_of(script: &str) -> String {
-        print_by(script, PRINT_TIMEOUT).unwrap_err()
+        print_by(script, PRINT_TIMEOUT).unwrap_err().to_string()
     }
 
     #[test]
@@ -231,7 +262,9 @@ mod tests {
                 "{not_pdf}"
             );
         }
-        let hung = print_by("sleep 1000 & wait", Duration::from_millis(50)).unwrap_err();
+        let hung = print_by("sleep 1000 & wait", Duration::from_millis(50))
+            .unwrap_err()
+            .to_string();
         assert!(hung.contains("did not end"), "{hung}");
     }
 

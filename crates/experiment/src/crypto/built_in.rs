@@ -1,7 +1,7 @@
 //! Detection of TLS libraries that are statically linked into an executable.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 
 use memchr::memmem::{Finder, find};
 use serde::Serialize;
@@ -57,12 +57,12 @@ const GO_BUILD_INFO: &[u8] = b"\xff Go buildinf:";
 ///
 /// # Errors
 /// The executable can't be read.
-pub(super) fn built_in_libraries(executable: &File) -> Result<Vec<BuiltInLibrary>, String> {
+pub(super) fn built_in_libraries(executable: &File) -> io::Result<Vec<BuiltInLibrary>> {
     let mut bytes = Vec::new();
     let read = executable
         .take(EXECUTABLE_BYTES_MAX)
         .read_to_end(&mut bytes);
-    read.map_err(|error| error.to_string())?;
+    read?;
     Ok(found_in(&bytes))
 }
 

@@ -1,6 +1,7 @@
 //! Starts the child process that probes a library, and defines the mask that hides CPU features
 //! from the library.
 
+use std::fmt;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use super::probe::{ProbeResult, probe};
-use crate::program_output::run_program;
+use crate::program_output::{ProgramError, run_program};
 
 /// Hidden argument that makes prony probe a library and exit.
 const PROBE_ARGUMENT: &str = "__try-libcrypto";
@@ -53,6 +54,46 @@ pub fn run_if_asked() -> Option<ExitCode> {
     Some(status)
 }
 
+/// Reason why a library could not be probed.
+#[derive(Debug)]
+pub(super) enum ProbeError {
+    /// The child process could not be run.
+    Program(ProgramError),
+    /// The library belongs to another user, and prony doesn't run as root.
+    ForeignLibrary,
+    /// The child process ended with this status and said nothing.
+    Ended(String),
+    /// The reason that the child process gave.
+    Said(String),
+    /// The child process returned no result.
+    NoResult(serde_json::Error),
+}
+
+impl From<ProgramError> for ProbeError {
+    fn from(error: ProgramError) -> ProbeError {
+        ProbeError::Program(error)
+    }
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::Program(error) => error.fmt(f),
+            ProbeError::ForeignLibrary => f.write_str(
+                "the library belongs to another user (only root can probe it, as the user nobody)",
+            ),
+            ProbeError::Ended(status) => write!(
+                f,
+                "the child process that probed the library ended with {status}"
+            ),
+            ProbeError::Said(reason) => f.write_str(reason),
+            ProbeError::NoResult(error) => {
+                write!(f, "the child process returned no probe result ({error})")
+            }
+        }
+    }
+}
+
 /// Probes a library in a child process. `capabilities` is the value of the mask variable; if it is
 /// `None`, nothing is masked. If prony runs as root, a library that is not `trusted` runs as the
 /// user nobody.
@@ -63,8 +104,8 @@ pub(super) fn probe_in_child(
     library: &File,
     trusted: bool,
     capabilities: Option<&str>,
-) -> Result<ProbeResult, String> {
-    let library = library.try_clone().map_err(|error| error.to_string())?;
+) -> Result<ProbeResult, ProbeError> {
+    let library = library.try_clone().map_err(ProgramError::Io)?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg(PROBE_ARGUMENT)
@@ -78,10 +119,7 @@ pub(super) fn probe_in_child(
     }
     if !trusted {
         if !rustix::process::geteuid().is_root() {
-            return Err(
-                "the library belongs to another user (only root can probe it, as the user nobody)"
-                    .to_owned(),
-            );
+            return Err(ProbeError::ForeignLibrary);
         }
         command.uid(NOBODY_ID).gid(NOBODY_ID);
     }
@@ -89,13 +127,9 @@ pub(super) fn probe_in_child(
     if !output.success {
         let said = output.stderr.lines().last().unwrap_or_default().trim();
         return Err(match said {
-            "" => format!(
-                "the child process that probed the library ended with {}",
-                output.status
-            ),
-            said => said.replace(LIBRARY_PATH, "the library"),
+            "" => ProbeError::Ended(output.status),
+            said => ProbeError::Said(said.replace(LIBRARY_PATH, "the library")),
         });
     }
-    serde_json::from_str(&output.stdout)
-        .map_err(|error| format!("the child process returned no probe result ({error})"))
+    serde_json::from_str(&output.stdout).map_err(ProbeError::NoResult)
 }

@@ -219,7 +219,8 @@ impl CryptoReport {
             .find(|speed| speed.algorithm == algorithm)
     }
 
-    fn add_undetermined(&mut self, subject: &str, reason: impl Into<String>) {
+    fn add_undetermined(&mut self, subject: &str, reason: impl ToString) {
+        let reason = reason.to_string();
         self.undetermined.push(Undetermined::new(subject, reason));
     }
 
@@ -485,7 +486,7 @@ fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
         crypto.add_undetermined("cryptography speed", why);
         return;
     }
-    let executable = File::open(format!("/proc/{}/exe", files.pid)).map_err(|e| e.to_string());
+    let executable = File::open(format!("/proc/{}/exe", files.pid));
     match executable.and_then(|file| built_in::built_in_libraries(&file)) {
         Err(why) => crypto.add_undetermined("cryptography that is built into the program", why),
         Ok(found) if found.is_empty() => {}

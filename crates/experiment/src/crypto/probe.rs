@@ -7,6 +7,7 @@
 //! EVP_PKEY_derive(3), EVP_PKEY_sign(3), OpenSSL_version(3)), which are the same from 1.1.0 to 3.x.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::fmt;
 use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
@@ -66,13 +67,34 @@ fn words(cpu_info: &str) -> Vec<u64> {
     words.collect::<Result<_, _>>().unwrap_or_default()
 }
 
+/// Reason why a library can't be measured.
+#[derive(Debug)]
+pub(super) enum LibraryError {
+    /// The library can't be loaded.
+    NotLoaded(libloading::Error),
+    /// The library is not compatible with OpenSSL's libcrypto.
+    NotOpenSsl,
+}
+
+impl fmt::Display for LibraryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LibraryError::NotLoaded(error) => error.fmt(f),
+            LibraryError::NotOpenSsl => f.write_str(
+                "the library has no function OpenSSL_version, so it is not compatible with \
+                 OpenSSL's libcrypto",
+            ),
+        }
+    }
+}
+
 /// Loads the library, reads its properties and measures its speeds.
 ///
 /// # Errors
 /// The library can't be loaded, or is not a libcrypto.
-pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
+pub(super) fn probe(file: &Path) -> Result<ProbeResult, LibraryError> {
     // SAFETY: loading runs the library's constructors; this process exists to run such code.
-    let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;
+    let library = unsafe { Library::new(file) }.map_err(LibraryError::NotLoaded)?;
     let api = LibcryptoApi { library: &library };
     let mut result = ProbeResult {
         version: api.version_text(0),
@@ -85,11 +107,7 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
         ..ProbeResult::default()
     };
     if result.version.is_none() {
-        return Err(
-            "the library has no function OpenSSL_version, so it is not compatible with OpenSSL's \
-                libcrypto"
-                .to_owned(),
-        );
+        return Err(LibraryError::NotOpenSsl);
     }
     result.words_offset = api.address("OpenSSL_version").and_then(|address| {
         let words = result.words();

@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::crypto::{self, CryptoReport};
 
 pub use interface::examine_interface;
-pub use url::examine_url;
+pub use url::{UrlError, examine_url};
 
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
 

@@ -1,8 +1,9 @@
 //! Checks how the responses of a server arrive, with a short load of one connection.
 
+use std::fmt;
 use std::time::Duration;
 
-use prony_load::{Control, LoadSettings, run};
+use prony_load::{Control, LoadSettings, RunError, SpecError, run};
 use prony_record::{FindingId, Record, number};
 
 use super::check::{CheckResults, CheckStatus, CheckTopic};
@@ -23,11 +24,31 @@ const DELAYED_ACKS: CheckTopic = CheckTopic {
         acknowledgments); tcp(7), TCP_NODELAY",
 };
 
+/// Reason why a URL can't be examined.
+#[derive(Debug)]
+pub enum UrlError {
+    /// The URL can't be loaded.
+    Settings(SpecError),
+    /// The load could not run.
+    Load(RunError),
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UrlError::Settings(error) => error.fmt(f),
+            UrlError::Load(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for UrlError {}
+
 /// Sends up to 100 requests over one connection, and examines how their responses arrive.
 ///
 /// # Errors
-/// The URL can't be loaded; the text says why.
-pub fn examine_url(url: &str, public: bool) -> Result<DoctorSubject, String> {
+/// The URL can't be loaded.
+pub fn examine_url(url: &str, public: bool) -> Result<DoctorSubject, UrlError> {
     let settings = LoadSettings {
         connections: Some(1),
         threads: Some(1),
@@ -38,10 +59,8 @@ pub fn examine_url(url: &str, public: bool) -> Result<DoctorSubject, String> {
         public,
         ..LoadSettings::default()
     };
-    let spec = settings
-        .resolve(Some(url))
-        .map_err(|error| error.to_string())?;
-    let record = run(&spec, &Control::new(1)).map_err(|error| error.to_string())?;
+    let spec = settings.resolve(Some(url)).map_err(UrlError::Settings)?;
+    let record = run(&spec, &Control::new(1)).map_err(UrlError::Load)?;
     let results = check(&record);
     Ok(DoctorSubject {
         kind: SubjectKind::Server,

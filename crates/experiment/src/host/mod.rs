@@ -31,7 +31,7 @@ use crate::telemetry::{TelemetrySample, WatchSpec};
 
 pub use crate::system::HostError;
 pub use exit::{ServiceExit, ServiceStop};
-pub use readiness_probe::ReadinessProbe;
+pub use readiness_probe::{ProbeFailure, ReadinessProbe};
 pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine that runs services: this one, or a group of machines with agents.
@@ -80,12 +80,12 @@ pub trait Host: Send {
     /// probe sends no request.
     ///
     /// # Errors
-    /// Returns the reason why the service isn't ready, as a message for the user.
+    /// Returns the reason why the service isn't ready.
     fn probe_readiness(
         &mut self,
         service: &str,
         probe: &ReadinessProbe,
-    ) -> Result<Option<u16>, String>;
+    ) -> Result<Option<u16>, ProbeFailure>;
 
     /// Returns the last lines of the service's log; empty if it has no log.
     fn log_tail(&self, service: &str, lines: usize) -> String;

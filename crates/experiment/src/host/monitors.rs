@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subject, TelemetryLost};
 use prony_record::{Finding, Severity};
 
-use super::remote::RemoteSampler;
+use super::remote::{RemoteError, RemoteSampler};
 use crate::system::hardware::CounterGroup;
 use crate::system::kernel_log::KernelLog;
 use crate::system::{self, SampledService};
@@ -155,9 +155,9 @@ impl Monitors {
     /// Returns findings about telemetry sources that have failed since the last call.
     pub(super) fn findings(&mut self) -> Vec<Finding> {
         let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
-        let finding = |reason| {
+        let finding = |reason: RemoteError| {
             let lost = TelemetryLost {
-                reason: Some(reason),
+                reason: Some(reason.to_string()),
                 looked_in: Vec::new(),
             };
             Finding::of(Severity::Warning, &lost)

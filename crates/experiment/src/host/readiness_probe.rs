@@ -1,11 +1,13 @@
 //! A readiness probe: one connection or one GET request to a service, or a check that its UDP port
 //! is bound.
 
-use std::net::TcpStream;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use prony_load::{HttpVersion, LoadSettings, probe};
+use prony_load::{HttpVersion, LoadSettings, SpecError, probe};
 use serde::{Deserialize, Serialize};
 
 use crate::service::Endpoint;
@@ -31,13 +33,54 @@ pub struct ReadinessProbe {
     pub host: Option<String>,
 }
 
+/// Reason why a service isn't ready.
+#[derive(Debug)]
+pub enum ProbeFailure {
+    /// The probe's request can't be sent.
+    Settings(SpecError),
+    /// The request has no response, for this reason.
+    NoResponse(String),
+    /// The response to the request has a status that doesn't mean "ready".
+    Status {
+        /// Path that was requested.
+        path: String,
+        /// Status of the response.
+        status: u16,
+    },
+    /// No socket is bound to the UDP port.
+    Unbound(SocketAddr),
+    /// The service doesn't accept connections.
+    Connect(io::Error),
+    /// The service's place can't be entered.
+    Unentered(Box<dyn std::error::Error + Send>),
+    /// The reason that the agent on the service's machine gave.
+    Remote(String),
+}
+
+impl fmt::Display for ProbeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeFailure::Settings(error) => error.fmt(f),
+            ProbeFailure::NoResponse(reason) | ProbeFailure::Remote(reason) => f.write_str(reason),
+            ProbeFailure::Status { path, status } => {
+                write!(f, "the response to GET {path} has status {status}")
+            }
+            ProbeFailure::Unbound(address) => write!(f, "no socket is bound to UDP {address}"),
+            ProbeFailure::Connect(error) => write!(f, "connecting: {error}"),
+            ProbeFailure::Unentered(error) => {
+                write!(f, "could not enter the service's place: {error}")
+            }
+        }
+    }
+}
+
 impl ReadinessProbe {
     /// Probes the service once, in the network of the calling thread. Returns the HTTP status, or
     /// `None` if the probe has no path.
     ///
     /// # Errors
-    /// Returns the reason why the service isn't ready, as a message for the user.
-    pub fn run(&self) -> Result<Option<u16>, String> {
+    /// Returns the reason why the service isn't ready.
+    pub fn run(&self) -> Result<Option<u16>, ProbeFailure> {
         let Some(path) = &self.get else {
             return self.accepts().map(|()| None);
         };
@@ -61,8 +104,9 @@ impl ReadinessProbe {
             ..LoadSettings::from_environment()
         };
         let spec = settings.resolve(Some(&format!("{scheme}://{url}")));
-        let spec = spec.map_err(|error| error.to_string())?;
-        probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
+        let spec = spec.map_err(ProbeFailure::Settings)?;
+        let response = probe(&spec, 0, PROBE_TIMEOUT);
+        Ok(Some(response.map_err(ProbeFailure::NoResponse)?.status))
     }
 
     /// Returns true if the probe only reads the socket table and sends nothing.
@@ -70,18 +114,18 @@ impl ReadinessProbe {
         self.get.is_none() && matches!(self.endpoint, Endpoint::Udp(_))
     }
 
-    fn accepts(&self) -> Result<(), String> {
+    fn accepts(&self) -> Result<(), ProbeFailure> {
         match &self.endpoint {
             // UDP has no connections, so only check that the port is bound.
             Endpoint::Udp(address) => {
                 return match system::udp_is_bound(address.port()) {
                     true => Ok(()),
-                    false => Err(format!("no socket is bound to UDP {address}")),
+                    false => Err(ProbeFailure::Unbound(*address)),
                 };
             }
             Endpoint::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(drop),
             Endpoint::Unix(path) => UnixStream::connect(path).map(drop),
         }
-        .map_err(|error| format!("connecting: {error}"))
+        .map_err(ProbeFailure::Connect)
     }
 }

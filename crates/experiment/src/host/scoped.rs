@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use prony_record::Finding;
 use prony_record::finding::Subject;
 
-use super::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
+use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
 use crate::place::NetnsHandle;
 use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
@@ -153,7 +153,7 @@ impl Host for ScopedHost<'_> {
         &mut self,
         service: &str,
         probe: &ReadinessProbe,
-    ) -> Result<Option<u16>, String> {
+    ) -> Result<Option<u16>, ProbeFailure> {
         self.host.probe_readiness(&self.name(service), probe)
     }
 

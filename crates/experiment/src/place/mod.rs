@@ -2,7 +2,10 @@
 //! named place of the plan, which is a separate network with links to others.
 
 pub(crate) mod namespace;
+mod refused;
 mod subnet;
+
+pub use refused::PlaceRefused;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +32,7 @@ pub struct NetworkSettings {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub fn check_rates() -> Result<(), String> {
+pub fn check_rates() -> Result<(), PlaceRefused> {
     namespace::check_rates()
 }
 
@@ -37,7 +40,7 @@ pub fn check_rates() -> Result<(), String> {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub fn check_losses() -> Result<(), String> {
+pub fn check_losses() -> Result<(), PlaceRefused> {
     namespace::check_losses()
 }
 
@@ -46,7 +49,7 @@ pub fn check_losses() -> Result<(), String> {
 ///
 /// # Errors
 /// The reason why no namespace can be created.
-pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, String> {
+pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, PlaceRefused> {
     if settings.is_empty() {
         return Ok(NetworkSettings::default());
     }
@@ -61,7 +64,7 @@ pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSetti
 pub(crate) fn rehearse<T: Send>(
     sources: &[AddressBlock],
     work: impl FnOnce() -> T + Send,
-) -> Result<T, String> {
+) -> Result<T, PlaceRefused> {
     namespace::rehearse(sources, work)
 }
 
@@ -99,7 +102,7 @@ impl fmt::Display for PlaceKind {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub fn check(kind: PlaceKind) -> Result<(), String> {
+pub fn check(kind: PlaceKind) -> Result<(), PlaceRefused> {
     match kind {
         PlaceKind::Native => Ok(()),
         PlaceKind::Namespace => namespace::check(),

@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 
+use super::PlaceRefused;
 use crate::system::command;
 
 /// Candidates for the /16 network. Rarely used networks come first.
@@ -55,15 +56,12 @@ impl Subnet {
 
 /// Returns the first candidate for the /16 network that overlaps no address and no route of this
 /// host.
-pub(super) fn free_base() -> Result<Ipv4Addr, String> {
+pub(super) fn free_base() -> Result<Ipv4Addr, PlaceRefused> {
     let routes = command::run("ip", &["-4", "-o", "route", "show", "table", "all"])
-        .map_err(|error| error.to_string())?;
+        .map_err(PlaceRefused::Host)?;
     choose_base(&routes).ok_or_else(|| {
-        let all: Vec<_> = BASES.iter().map(|base| format!("{base}/16")).collect();
-        format!(
-            "no private network is free on this host (prony tries {})",
-            all.join(", ")
-        )
+        let all = BASES.iter().map(|base| format!("{base}/16"));
+        PlaceRefused::NoSubnet(all.collect())
     })
 }
 

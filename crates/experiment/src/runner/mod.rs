@@ -59,9 +59,10 @@ pub use folder_error::ExperimentFolderError;
 pub use forecast::{BlockTime, UnknownTime, block_range, forecast, probe_block_time};
 pub use mode::{ModeError, trial_mode};
 pub use resource_use::{CoreUse, ResourceUse};
+pub use responses::UnansweredRequest;
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
-pub use trial_error::{FailedTrial, TrialError};
+pub use trial_error::{FailedTrial, TargetFailure, TrialError};
 pub use trial_result::{ServiceUse, SliceResult, TrialResult, TrialTelemetry};
 
 /// Options of a run that don't come from the plan.

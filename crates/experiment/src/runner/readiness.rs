@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use prony_load::LoadSettings;
 
 use super::Interrupt;
-use crate::host::{Host, ReadinessProbe};
+use crate::host::{Host, ProbeFailure, ReadinessProbe};
 use crate::plan::ReadySettings;
 use crate::service::Allocated;
 
@@ -29,7 +29,7 @@ pub enum ReadinessError {
         /// Time limit for the service to become ready.
         within: Duration,
         /// Result of the last probe.
-        last: String,
+        last: Box<ProbeFailure>,
         /// Last lines of the service's log.
         log: String,
     },
@@ -83,9 +83,9 @@ pub(crate) fn wait(
         let last = match host.probe_readiness(service, probe) {
             Ok(status) if status.is_none_or(|status| ready.accepts(status)) => return Ok(()),
             Ok(status) => {
-                let path = ready.get.as_deref().unwrap_or_default();
+                let path = ready.get.clone().unwrap_or_default();
                 let status = status.unwrap_or_default();
-                format!("the response to GET {path} has status {status}")
+                ProbeFailure::Status { path, status }
             }
             Err(why) => why,
         };
@@ -93,7 +93,7 @@ pub(crate) fn wait(
             let log = host.log_tail(service, LOG_LINES);
             return Err(ReadinessError::TimedOut {
                 within: ready.within,
-                last,
+                last: Box::new(last),
                 log,
             });
         }

@@ -2,6 +2,7 @@
 //! same responses.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use prony_load::{BodyDigest, LoadSpec, ProbeResponse, probe_until};
@@ -92,17 +93,32 @@ impl From<BodyDigest> for StoredBody {
     }
 }
 
+/// A request that has no complete response.
+#[derive(Debug)]
+pub struct UnansweredRequest {
+    /// Method and URL.
+    pub request: String,
+    /// The reason why it failed.
+    pub reason: String,
+}
+
+impl fmt::Display for UnansweredRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.request, self.reason)
+    }
+}
+
 /// Sends up to `requests_max` of the load's safe requests, each of them twice. Stops early after an
 /// interrupt.
 ///
 /// # Errors
 ///
-/// The first request without a complete response, with the reason, as a message for the user.
+/// The first request without a complete response.
 pub(crate) fn collect(
     spec: &LoadSpec,
     requests_max: usize,
     interrupt: &Interrupt,
-) -> Result<ResponseDigests, String> {
+) -> Result<ResponseDigests, UnansweredRequest> {
     let safe = spec.safe_requests();
     let step = safe.len().div_ceil(requests_max).max(1);
     let mut responses = ResponseDigests::default();
@@ -112,7 +128,10 @@ pub(crate) fn collect(
         if interrupt.is_stopped() {
             break;
         }
-        let (first, second) = both.map_err(|why| format!("{}: {why}", spec.request_name(index)))?;
+        let (first, second) = both.map_err(|reason| UnansweredRequest {
+            request: spec.request_name(index),
+            reason,
+        })?;
         let protocols = || Protocols::new(spec.info(), &first.negotiated);
         responses.protocols.get_or_insert_with(protocols);
         let digest = digest(spec, index, &first).common(&digest(spec, index, &second));

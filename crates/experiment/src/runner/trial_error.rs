@@ -5,11 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prony_load::{RunError, SpecError};
+use prony_load::{NotReady as WaitError, RunError, SpecError};
 use prony_record::{LoadAbort, number, quantity};
 
 use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
+use super::responses::UnansweredRequest;
 
 use crate::host::HostError;
 use crate::interleaving::COUNTED_REQUESTS_MIN;
@@ -56,8 +57,8 @@ pub enum TrialError {
     Target {
         /// Name of the target service.
         service: String,
-        /// The request and the reason why it failed.
-        why: String,
+        /// The reason why the load can't start.
+        why: TargetFailure,
         /// Last lines of the target's log; `None` if prony did not start the target.
         log: Option<String>,
     },
@@ -98,6 +99,24 @@ impl TrialError {
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> TrialError {
         let path = path.to_owned();
         |source| TrialError::File { path, source }
+    }
+}
+
+/// Reason why a load can't use its target.
+#[derive(Debug)]
+pub enum TargetFailure {
+    /// A request has no complete response.
+    Request(UnansweredRequest),
+    /// The target didn't accept connections in time.
+    Wait(WaitError),
+}
+
+impl fmt::Display for TargetFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TargetFailure::Request(request) => request.fmt(f),
+            TargetFailure::Wait(error) => error.fmt(f),
+        }
     }
 }
 
@@ -224,7 +243,10 @@ mod tests {
     fn target_error(log: Option<&str>) -> String {
         let error = TrialError::Target {
             service: "web".to_owned(),
-            why: "connection refused".to_owned(),
+            why: TargetFailure::Request(UnansweredRequest {
+                request: "GET /".to_owned(),
+                reason: "connection refused".to_owned(),
+            }),
             log: log.map(str::to_owned),
         };
         error.to_string()
@@ -232,7 +254,7 @@ mod tests {
 
     #[test]
     fn only_a_server_that_prony_started_has_a_log() {
-        let failure = "service \"web\" does not respond: connection refused";
+        let failure = "service \"web\" does not respond: GET /: connection refused";
         let without = target_error(None);
         assert_eq!(
             without,

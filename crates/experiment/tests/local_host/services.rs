@@ -336,6 +336,7 @@ fn a_service_is_ready_when_its_udp_port_is_bound() {
         let logs = bench.logs();
         bench.host.start(&spec, &logs).unwrap();
         let early = bench.host.probe_readiness("s", &probe).unwrap_err();
+        let early = early.to_string();
         assert!(early.contains(&format!("UDP {udp}")), "{early}");
         std::fs::write(&gate, "").unwrap();
         wait_for(

@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use prony_experiment::environment::Environment;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
+use prony_experiment::host::{
+    Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop,
+};
 use prony_experiment::place::NetnsHandle;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_experiment::telemetry::{HostSample, TelemetrySample, WatchSpec};
@@ -264,7 +266,7 @@ impl Host for FleetHost {
         &mut self,
         service: &str,
         probe: &ReadinessProbe,
-    ) -> Result<Option<u16>, String> {
+    ) -> Result<Option<u16>, ProbeFailure> {
         let Some(remote) = self.remote.get(service) else {
             return self.here.probe_readiness(service, probe);
         };
@@ -274,9 +276,9 @@ impl Host for FleetHost {
         };
         match remote.session.call(call) {
             Ok(HostReply::Responded { status }) => Ok(status),
-            Ok(HostReply::Silent { why }) => Err(why),
-            Ok(other) => Err(unexpected(&other)),
-            Err(error) => Err(error.to_string()),
+            Ok(HostReply::Silent { why }) => Err(ProbeFailure::Remote(why)),
+            Ok(other) => Err(ProbeFailure::Remote(unexpected(&other))),
+            Err(error) => Err(ProbeFailure::Remote(error.to_string())),
         }
     }
 

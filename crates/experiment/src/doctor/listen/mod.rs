@@ -87,12 +87,12 @@ pub(super) fn check(
             "the server's netstat counters can't be read",
         ),
     }
-    let inodes = match sockets(server) {
-        Ok(inodes) => inodes,
-        Err(why) => {
-            results.add_undetermined("the server's listening sockets", why);
-            return results;
-        }
+    let Some(inodes) = sockets(server) else {
+        results.add_undetermined(
+            "the server's listening sockets",
+            "the server's open files can't be read; run prony as root or as the server's user",
+        );
+        return results;
     };
     let listed = match listeners_of(server.pid) {
         Ok(listed) => listed,
@@ -189,8 +189,9 @@ fn somaxconn(pid: i32) -> Option<u32> {
     text.ok()?.trim().parse().ok()
 }
 
-/// Inodes of all sockets that the server's processes have open.
-fn sockets(server: &ServerProcess) -> Result<HashSet<u64>, String> {
+/// Inodes of all sockets that the server's processes have open; `None` if their open files can't be
+/// read.
+fn sockets(server: &ServerProcess) -> Option<HashSet<u64>> {
     let mut inodes = HashSet::new();
     let mut hidden = None;
     for pid in &server.family {
@@ -203,11 +204,8 @@ fn sockets(server: &ServerProcess) -> Result<HashSet<u64>, String> {
         }
     }
     match hidden {
-        Some(_) if inodes.is_empty() => Err(
-            "the server's open files can't be read; run prony as root or as the server's user"
-                .to_owned(),
-        ),
-        _ => Ok(inodes),
+        Some(_) if inodes.is_empty() => None,
+        _ => Some(inodes),
     }
 }
 

@@ -16,7 +16,7 @@ use super::keeper;
 use super::launch::{self, LaunchMode, RunningService};
 use super::log::{self, LogTrimmer};
 use super::monitors::Monitors;
-use super::{Host, HostError, ReadinessProbe, ServiceExit, ServiceStop};
+use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
 use crate::place::{self, NetnsHandle, NetworkTopology, Sandbox};
 use crate::run_state::{self, CreatedResource, RunState};
@@ -294,7 +294,10 @@ impl Host for LocalHost {
         let named = (0..topology.places.len().min(1)).map(PlaceKind::Named);
         for kind in wanted.iter().map(|wanted| wanted.place).chain(named) {
             if !self.checked.contains(&kind) {
-                place::check(kind).map_err(|reason| HostError::Place { kind, reason })?;
+                place::check(kind).map_err(|reason| HostError::Place {
+                    kind,
+                    reason: reason.to_string(),
+                })?;
                 self.checked.insert(kind);
             }
         }
@@ -406,16 +409,17 @@ impl Host for LocalHost {
         &mut self,
         name: &str,
         probe: &ReadinessProbe,
-    ) -> Result<Option<u16>, String> {
+    ) -> Result<Option<u16>, ProbeFailure> {
         let service = self.services.get(name);
         let netns = service.map(|service| self.network_for(service, probe));
         let netns = netns.transpose();
-        let entering =
-            |error: &dyn std::fmt::Display| format!("could not enter the service's place: {error}");
-        match netns.map_err(|error| entering(&error))?.flatten() {
+        match netns
+            .map_err(|error| ProbeFailure::Unentered(Box::new(error)))?
+            .flatten()
+        {
             Some(netns) => netns
                 .run_inside(|| probe.run())
-                .map_err(|error| entering(&error))?,
+                .map_err(|error| ProbeFailure::Unentered(Box::new(error)))?,
             None => probe.run(),
         }
     }

@@ -19,6 +19,8 @@ use crate::system::process::ProcessTable;
 use crate::telemetry::{HostSample, RemoteMachine, ServiceSample, TelemetrySample};
 use shell::{Sections, Shell};
 
+pub(super) use shell::RemoteError;
+
 /// Timeout for the connection and for the first response of the remote shell.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for all other responses of the remote shell.
@@ -29,7 +31,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct RemoteSampler {
     machine: RemoteMachine,
     link: Option<RemoteConnection>,
-    failure: Option<String>,
+    failure: Option<RemoteError>,
 }
 
 /// Connection to a remote shell that has responded.
@@ -81,7 +83,7 @@ impl RemoteSampler {
     }
 
     /// Returns the reason for a failure once, and `None` afterwards.
-    pub(super) fn take_failure(&mut self) -> Option<String> {
+    pub(super) fn take_failure(&mut self) -> Option<RemoteError> {
         self.failure.take()
     }
 
@@ -109,14 +111,14 @@ impl RemoteSampler {
         }
     }
 
-    fn fail(&mut self, why: String) {
+    fn fail(&mut self, why: RemoteError) {
         self.failure = Some(why);
         self.link = None;
     }
 }
 
 impl RemoteConnection {
-    fn connect(machine: &RemoteMachine) -> Result<Self, String> {
+    fn connect(machine: &RemoteMachine) -> Result<Self, RemoteError> {
         let script = [linux::script(machine), freebsd::SCRIPT.to_owned()];
         let mut shell = Shell::start(machine, &script)?;
         let greeting = shell.response(CONNECT_TIMEOUT)?;
@@ -124,12 +126,8 @@ impl RemoteConnection {
         let system = match name {
             "Linux" => RemoteSystem::Linux,
             "FreeBSD" => RemoteSystem::FreeBsd,
-            "" => return Err("the remote shell did not report its operating system".to_owned()),
-            other => {
-                return Err(format!(
-                    "the operating system {other} is not supported (only Linux and FreeBSD are)"
-                ));
-            }
+            "" => return Err(RemoteError::NoSystem),
+            other => return Err(RemoteError::UnsupportedSystem(other.to_owned())),
         };
         let services = machine.services.keys();
         Ok(Self {
@@ -145,14 +143,14 @@ impl RemoteConnection {
     fn read(
         &mut self,
         machine: &RemoteMachine,
-    ) -> Result<(HostSample, BTreeMap<String, ServiceSample>), String> {
+    ) -> Result<(HostSample, BTreeMap<String, ServiceSample>), RemoteError> {
         let sections = self.shell.response(RESPONSE_TIMEOUT)?;
         let (host, table) = match self.system {
             RemoteSystem::Linux => linux::machine(&sections),
             RemoteSystem::FreeBsd => freebsd::machine(&sections),
         };
         if host.cores == 0 {
-            return Err("the remote shell can't read the machine's data".to_owned());
+            return Err(RemoteError::Unreadable);
         }
         self.look_up_holders(machine, &table)?;
         let mut samples = BTreeMap::new();
@@ -199,7 +197,7 @@ impl RemoteConnection {
         &mut self,
         machine: &RemoteMachine,
         table: &ProcessTable,
-    ) -> Result<(), String> {
+    ) -> Result<(), RemoteError> {
         let lacks =
             |tracked: &TrackedService| tracked.holders.iter().all(|pid| table.get(*pid).is_none());
         let wanted: Vec<(&String, u16)> = machine
@@ -220,10 +218,8 @@ impl RemoteConnection {
                 RemoteSystem::FreeBsd => freebsd::holders(&sections, port),
             };
             if holders.is_empty() {
-                return Err(format!(
-                    "no visible process listens on port {port} of the remote machine (log in as \
-                     root or as the server's user, or set pid_file or cgroup of service \"{name}\")"
-                ));
+                let service = name.clone();
+                return Err(RemoteError::NoListener { port, service });
             }
             self.services.entry(name.clone()).or_default().holders = holders;
         }

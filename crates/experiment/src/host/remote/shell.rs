@@ -1,8 +1,9 @@
 //! The shell at the remote end of an ssh connection: requests and responses.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,19 +21,83 @@ const STDERR_BYTES_MAX: usize = 4 << 10;
 /// Time limit for ssh to exit after its standard input was closed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Reason why a remote machine can't be read.
+#[derive(Debug)]
+pub(in crate::host) enum RemoteError {
+    /// ssh could not be started.
+    NotStarted(io::Error),
+    /// The connection was closed before.
+    Closed,
+    /// The connection has ended. `said` is the last line of ssh's standard error.
+    Ended { said: Option<String> },
+    /// There was no response in time.
+    NoResponse {
+        within: Duration,
+        said: Option<String>,
+    },
+    /// A response is longer than [`RESPONSE_BYTES_MAX`].
+    TooLong,
+    /// The remote shell did not report its operating system.
+    NoSystem,
+    /// The operating system is neither Linux nor FreeBSD.
+    UnsupportedSystem(String),
+    /// The machine's data can't be read.
+    Unreadable,
+    /// No visible process listens on the port of a service.
+    NoListener { port: u16, service: String },
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let after = |said: &Option<String>| match said {
+            Some(said) => format!(": {said}"),
+            None => String::new(),
+        };
+        match self {
+            RemoteError::NotStarted(error) => write!(f, "ssh could not be started: {error}"),
+            RemoteError::Closed => f.write_str("the connection is closed"),
+            RemoteError::Ended { said } => write!(f, "the connection has ended{}", after(said)),
+            RemoteError::NoResponse { within, said } => {
+                write!(
+                    f,
+                    "no response within {} s{}",
+                    within.as_secs(),
+                    after(said)
+                )
+            }
+            RemoteError::TooLong => f.write_str("the response from the remote shell is too long"),
+            RemoteError::NoSystem => {
+                f.write_str("the remote shell did not report its operating system")
+            }
+            RemoteError::UnsupportedSystem(name) => write!(
+                f,
+                "the operating system {name} is not supported (only Linux and FreeBSD are)"
+            ),
+            RemoteError::Unreadable => {
+                f.write_str("the remote shell can't read the machine's data")
+            }
+            RemoteError::NoListener { port, service } => write!(
+                f,
+                "no visible process listens on port {port} of the remote machine (log in as root or \
+                 as the server's user, or set pid_file or cgroup of service \"{service}\")"
+            ),
+        }
+    }
+}
+
 /// A running ssh process with a remote shell. Both end when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Shell {
     ssh: Child,
     requests: Option<ChildStdin>,
-    responses: Receiver<Result<Sections, String>>,
+    responses: Receiver<Result<Sections, RemoteError>>,
     complaint: Arc<Mutex<String>>,
 }
 
 impl Shell {
     /// Starts ssh and sends the script, which has one part per operating system. The script sends
     /// its first response without waiting for a request.
-    pub(super) fn start(machine: &RemoteMachine, script: &[String]) -> Result<Self, String> {
+    pub(super) fn start(machine: &RemoteMachine, script: &[String]) -> Result<Self, RemoteError> {
         let mark = mark();
         let mut ssh = Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
@@ -44,7 +109,7 @@ impl Shell {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("ssh could not be started: {error}"))?;
+            .map_err(RemoteError::NotStarted)?;
         let complaint = Arc::new(Mutex::new(String::new()));
         if let Some(errors) = ssh.stderr.take() {
             let complaint = complaint.clone();
@@ -66,12 +131,12 @@ impl Shell {
     }
 
     /// Sends a request. Its response must be received before the next request is sent.
-    pub(super) fn request(&mut self, request: &str) -> Result<(), String> {
+    pub(super) fn request(&mut self, request: &str) -> Result<(), RemoteError> {
         self.send(&format!("{request}\n"))
     }
 
-    fn send(&mut self, text: &str) -> Result<(), String> {
-        let requests = self.requests.as_mut().ok_or("the connection is closed")?;
+    fn send(&mut self, text: &str) -> Result<(), RemoteError> {
+        let requests = self.requests.as_mut().ok_or(RemoteError::Closed)?;
         let sent = requests
             .write_all(text.as_bytes())
             .and_then(|()| requests.flush());
@@ -79,35 +144,36 @@ impl Shell {
     }
 
     /// Waits for the next response.
-    pub(super) fn response(&mut self, within: Duration) -> Result<Sections, String> {
+    pub(super) fn response(&mut self, within: Duration) -> Result<Sections, RemoteError> {
         match self.responses.recv_timeout(within) {
             Ok(response) => response,
             Err(RecvTimeoutError::Timeout) => {
-                let said = self.stderr_suffix();
-                Err(format!("no response within {} s{said}", within.as_secs()))
+                let said = self.last_complaint();
+                Err(RemoteError::NoResponse { within, said })
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
         }
     }
 
-    /// Returns the error message for a closed connection.
-    fn ended(&mut self) -> String {
+    /// Returns the error for a connection that has ended.
+    fn ended(&mut self) -> RemoteError {
         let began = Instant::now();
         // ssh's standard error may arrive shortly after the end of its output.
-        while self.stderr_suffix().is_empty() && began.elapsed() < EXIT_TIMEOUT {
+        while self.last_complaint().is_none() && began.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
-        format!("the connection has ended{}", self.stderr_suffix())
+        let said = self.last_complaint();
+        RemoteError::Ended { said }
     }
 
-    /// Returns `: ` and the last line of ssh's standard error.
-    fn stderr_suffix(&self) -> String {
+    /// Returns the last line of ssh's standard error.
+    fn last_complaint(&self) -> Option<String> {
         let complaint = self
             .complaint
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let last = complaint.lines().rfind(|line| !line.trim().is_empty());
-        last.map_or_else(String::new, |line| format!(": {}", line.trim()))
+        last.map(|line| line.trim().to_owned())
     }
 }
 
@@ -149,7 +215,11 @@ fn whole_script(mark: &str, parts: &[String]) -> String {
 }
 
 /// Splits the output into responses until the connection or the receiver is closed.
-fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sections, String>>) {
+fn read_responses(
+    output: impl Read,
+    mark: &str,
+    sender: &SyncSender<Result<Sections, RemoteError>>,
+) {
     let mut output = BufReader::new(output);
     let mut sections = Sections::new();
     let mut name: Option<String> = None;
@@ -164,9 +234,7 @@ fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sect
             Ok(read) => length += read,
         }
         if length > RESPONSE_BYTES_MAX {
-            let _ = sender.send(Err(
-                "the response from the remote shell is too long".to_owned()
-            ));
+            let _ = sender.send(Err(RemoteError::TooLong));
             return;
         }
         let text = String::from_utf8_lossy(&line);
@@ -215,7 +283,7 @@ fn keep_complaint(errors: impl Read, complaint: &Mutex<String>) {
 mod tests {
     use super::*;
 
-    fn responses(output: &str) -> Vec<Result<Sections, String>> {
+    fn responses(output: &str) -> Vec<Result<Sections, RemoteError>> {
         let (sender, receiver) = mpsc::sync_channel(16);
         read_responses(output.as_bytes(), "@@7", &sender);
         drop(sender);

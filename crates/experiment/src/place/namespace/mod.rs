@@ -31,6 +31,7 @@ pub(crate) use network_topology::NetworkTopology;
 pub(crate) use sandbox_entry::{enter, join_network};
 pub(crate) use settings::sort as sort_settings;
 
+use crate::place::PlaceRefused;
 use crate::place::subnet::{self, Subnet};
 use crate::run_state::{CreatedResource, RemovedResource, RunState};
 use crate::service::PlaceKind;
@@ -49,7 +50,7 @@ const NETNS_DIR: &str = "/run/netns";
 pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
     subnet::free_base().map_err(|reason| HostError::Place {
         kind: PlaceKind::Namespace,
-        reason,
+        reason: reason.to_string(),
     })
 }
 
@@ -244,7 +245,7 @@ pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub(crate) fn check() -> Result<(), String> {
+pub(crate) fn check() -> Result<(), PlaceRefused> {
     check_network()?;
     try_namespaces()
 }
@@ -253,29 +254,24 @@ pub(crate) fn check() -> Result<(), String> {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub(crate) fn check_network() -> Result<(), String> {
+pub(crate) fn check_network() -> Result<(), PlaceRefused> {
     if !rustix::process::geteuid().is_root() {
-        return Err("creating network namespaces requires root (run prony with sudo)".to_owned());
+        return Err(PlaceRefused::NotRoot);
     }
     if program::find("ip", Path::new("/"), None).is_err() {
-        return Err("the command `ip` is missing (install the package iproute2: `apt-get install iproute2`)".to_owned());
+        return Err(PlaceRefused::NoIp);
     }
-    netns_thread::run_in_new_netns(|| ()).map_err(|error| {
-        format!(
-            "the kernel refuses to create a network namespace ({error}; a container must be \
-             privileged)"
-        )
-    })
+    netns_thread::run_in_new_netns(|| ()).map_err(PlaceRefused::NoNetwork)
 }
 
 /// Checks that this machine has the command that limits the rate of links.
 ///
 /// # Errors
 /// The missing command, with a hint.
-pub(crate) fn check_rates() -> Result<(), String> {
+pub(crate) fn check_rates() -> Result<(), PlaceRefused> {
     match program::find("tc", Path::new("/"), None) {
         Ok(_) => Ok(()),
-        Err(_) => Err("the command `tc` is missing (install the package iproute2, on Fedora iproute-tc: `apt-get install iproute2`)".to_owned()),
+        Err(_) => Err(PlaceRefused::NoTc),
     }
 }
 
@@ -283,18 +279,18 @@ pub(crate) fn check_rates() -> Result<(), String> {
 ///
 /// # Errors
 /// The missing command, or the error from the kernel, with a hint.
-pub(crate) fn check_losses() -> Result<(), String> {
+pub(crate) fn check_losses() -> Result<(), PlaceRefused> {
     if program::find("nft", Path::new("/"), None).is_err() {
-        return Err("the command `nft` is missing (install the package nftables: `apt-get install nftables`)".to_owned());
+        return Err(PlaceRefused::NoNft);
     }
     let tried = netns_thread::run_in_new_netns(link_loss::rehearse);
     tried
-        .map_err(|error| error.to_string())?
-        .map_err(|error| format!("{error} (the kernel needs nftables with `numgen`)"))
+        .map_err(PlaceRefused::NoThread)?
+        .map_err(PlaceRefused::NoLosses)
 }
 
 /// Creates every kind of namespace once, in a forked process that ends immediately.
-fn try_namespaces() -> Result<(), String> {
+fn try_namespaces() -> Result<(), PlaceRefused> {
     const KINDS: [(i32, &str); 5] = [
         (libc::CLONE_NEWNET, "network"),
         (libc::CLONE_NEWNS, "mount"),
@@ -318,19 +314,12 @@ fn try_namespaces() -> Result<(), String> {
     let mut status = 0;
     // SAFETY: `status` has room for the wait status.
     if child < 0 || unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
-        return Err(format!(
-            "could not fork: {}",
-            std::io::Error::last_os_error()
-        ));
+        return Err(PlaceRefused::NoFork(io::Error::last_os_error()));
     }
     match usize::try_from(libc::WEXITSTATUS(status)) {
         Ok(0) if libc::WIFEXITED(status) => Ok(()),
-        Ok(number @ 1..=5) => Err(format!(
-            "the kernel refuses to create a {} namespace (a container must be privileged; otherwise \
-             see `sysctl user`)",
-            KINDS[number - 1].1
-        )),
-        _ => Err("the kernel refuses to create namespaces".to_owned()),
+        Ok(number @ 1..=5) => Err(PlaceRefused::NoNamespace(KINDS[number - 1].1)),
+        _ => Err(PlaceRefused::NoNamespaces),
     }
 }
 
@@ -341,7 +330,7 @@ fn try_namespaces() -> Result<(), String> {
 pub(crate) fn rehearse<T: Send>(
     sources: &[AddressBlock],
     work: impl FnOnce() -> T + Send,
-) -> Result<T, String> {
+) -> Result<T, PlaceRefused> {
     let prepared = netns_thread::run_in_new_netns(|| {
         // Commands run in the network namespace of the thread that starts them.
         ip(&["link", "set", "lo", "up"])?;
@@ -351,8 +340,8 @@ pub(crate) fn rehearse<T: Send>(
         Ok::<T, HostError>(work())
     });
     prepared
-        .map_err(|error| error.to_string())?
-        .map_err(|error| error.to_string())
+        .map_err(PlaceRefused::NoThread)?
+        .map_err(PlaceRefused::Host)
 }
 
 fn ip(args: &[&str]) -> Result<(), HostError> {

@@ -122,7 +122,7 @@ impl NetworkTopology {
             reason,
         };
         let sorted = settings::sort(&place.settings)
-            .map_err(|reason| refused("its settings".to_owned(), reason))?;
+            .map_err(|reason| refused("its settings".to_owned(), reason.to_string()))?;
         if let Some((setting, reason)) = sorted.not_applicable.first_key_value()
             && !place.where_possible
         {

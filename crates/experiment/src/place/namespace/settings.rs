@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::netns_thread::{run_in_netns, run_in_new_netns};
-use crate::place::NetworkSettings;
+use crate::place::{NetworkSettings, PlaceRefused};
 use crate::system::HostError;
 
 /// Per-namespace kernel settings that affect servers and are copied from the host.
@@ -111,7 +111,7 @@ pub(super) fn make(
 ///
 /// # Errors
 /// The reason why a namespace can't be created.
-pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, String> {
+pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, PlaceRefused> {
     let is_own = |name: &str| {
         name.starts_with("net.")
             && std::fs::metadata(path_of(name))
@@ -122,8 +122,7 @@ pub(crate) fn sort(settings: &BTreeMap<String, String>) -> Result<NetworkSetting
         own.map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     };
-    let own: BTreeMap<String, String> =
-        run_in_new_netns(look).map_err(|error| error.to_string())?;
+    let own: BTreeMap<String, String> = run_in_new_netns(look).map_err(PlaceRefused::NoThread)?;
     let reason = |name: &str| {
         if path_of(name).exists() {
             "it would change the whole machine"

@@ -1,6 +1,7 @@
 //! The `bodies` key of `[load]`: the agreement required between the response bodies of all
 //! variants.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::plan::syntax::{PlanReader, TomlTable};
@@ -28,15 +29,27 @@ impl BodyComparison {
     }
 }
 
-impl FromStr for BodyComparison {
-    type Err = String;
+/// A name that no comparison of bodies has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected one of {}", BodyComparison::NAMES.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+impl FromStr for BodyComparison {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         match name {
             "same" => Ok(Self::Same),
             "same-decoded" => Ok(Self::SameDecoded),
             "may-differ" => Ok(Self::MayDiffer),
-            _ => Err(format!("expected one of {}", Self::NAMES.join(", "))),
+            _ => Err(UnknownName),
         }
     }
 }

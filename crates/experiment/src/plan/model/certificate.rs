@@ -26,9 +26,11 @@ impl CertificateCache {
     /// from 1975 to 4096, so no clock is needed.
     ///
     /// # Errors
-    /// The names can't be used in a certificate. The message completes the sentence "the
-    /// certificate …".
-    pub(crate) fn for_names(&self, names: &[String]) -> Result<SelfSignedCertificate, String> {
+    /// The names can't be used in a certificate.
+    pub(crate) fn for_names(
+        &self,
+        names: &[String],
+    ) -> Result<SelfSignedCertificate, CertificateError> {
         // Entries are complete even if a thread panicked while it held the lock.
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = made.get(names) {
@@ -46,19 +48,39 @@ impl fmt::Debug for CertificateCache {
     }
 }
 
-fn make(names: &[String]) -> Result<SelfSignedCertificate, String> {
+/// Reason why a certificate can't be made. The text completes the sentence "the certificate …".
+#[derive(Debug)]
+pub(crate) enum CertificateError {
+    NoName,
+    /// A name that is neither a host name nor an address.
+    WrongName(String),
+    Refused(rcgen::Error),
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CertificateError::NoName => f.write_str("has no host name"),
+            CertificateError::WrongName(name) => write!(
+                f,
+                "has the name \"{name}\", which is not a host name or address"
+            ),
+            CertificateError::Refused(error) => write!(f, "can't be generated: {error}"),
+        }
+    }
+}
+
+fn make(names: &[String]) -> Result<SelfSignedCertificate, CertificateError> {
     if names.is_empty() {
-        return Err("has no host name".to_owned());
+        return Err(CertificateError::NoName);
     }
     let wrong = |name: &&String| {
         name.is_empty() || name.contains(|c: char| c.is_whitespace() || !c.is_ascii() || c == '/')
     };
     if let Some(name) = names.iter().find(wrong) {
-        return Err(format!(
-            "has the name \"{name}\", which is not a host name or address"
-        ));
+        return Err(CertificateError::WrongName(name.clone()));
     }
-    let refused = |error: rcgen::Error| format!("can't be generated: {error}");
+    let refused = CertificateError::Refused;
     let mut parameters = CertificateParams::new(names).map_err(refused)?;
     parameters.distinguished_name = DistinguishedName::new();
     parameters

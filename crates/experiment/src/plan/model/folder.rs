@@ -1,6 +1,7 @@
 //! Location of the files that a plan names: in the plan's folder, or as copies in the experiment's
 //! folder.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -39,32 +40,54 @@ impl PlanFolder {
 
     /// Checks that a file exists, is a regular file, and can be read. An error completes the
     /// sentence "FILE …".
-    pub(crate) fn check(&self, reference: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, reference: &str) -> Result<(), PlanFileError> {
         let path = self.file(reference);
         // Opening a pipe would wait for a writer.
-        let metadata = fs::metadata(&path).map_err(|error| io_error_words(&error))?;
+        let metadata = fs::metadata(&path)?;
         usable(&metadata)?;
-        match fs::File::open(path) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(io_error_words(&error)),
-        }
+        fs::File::open(path)?;
+        Ok(())
     }
 
     /// Reads a file. An error completes the sentence "FILE …".
-    pub(crate) fn read(&self, reference: &str) -> Result<Vec<u8>, String> {
+    pub(crate) fn read(&self, reference: &str) -> Result<Vec<u8>, PlanFileError> {
         self.check(reference)?;
-        fs::read(self.file(reference)).map_err(|error| io_error_words(&error))
+        Ok(fs::read(self.file(reference))?)
     }
 }
 
-fn usable(metadata: &fs::Metadata) -> Result<(), String> {
+fn usable(metadata: &fs::Metadata) -> Result<(), PlanFileError> {
     if !metadata.is_file() {
-        return Err("is not a regular file".to_owned());
+        return Err(PlanFileError::NotRegular);
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(format!("is larger than {} MiB", FILE_BYTES_MAX >> 20));
+        return Err(PlanFileError::TooLarge);
     }
     Ok(())
+}
+
+/// Reason why a file that a plan names can't be used. The text completes the sentence "FILE …".
+#[derive(Debug)]
+pub(crate) enum PlanFileError {
+    Io(io::Error),
+    NotRegular,
+    TooLarge,
+}
+
+impl From<io::Error> for PlanFileError {
+    fn from(error: io::Error) -> PlanFileError {
+        PlanFileError::Io(error)
+    }
+}
+
+impl fmt::Display for PlanFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanFileError::Io(error) => f.write_str(&io_error_words(error)),
+            PlanFileError::NotRegular => f.write_str("is not a regular file"),
+            PlanFileError::TooLarge => write!(f, "is larger than {} MiB", FILE_BYTES_MAX >> 20),
+        }
+    }
 }
 
 /// Describes a failure to open a file. The text completes the sentence "FILE …".

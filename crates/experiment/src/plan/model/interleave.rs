@@ -32,20 +32,31 @@ pub enum Interleave {
 impl Interleave {
     /// Value in plans and on the command line that selects slices of the default length.
     pub const DEFAULT_NAME: &str = "auto";
-
-    const EXPECTED: &str = "write auto, off, or a slice length from 20ms to 1m, such as 250ms";
 }
 
-impl FromStr for Interleave {
-    type Err = String;
+/// A value that is neither a mode nor a length of slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidInterleave;
 
-    fn from_str(written: &str) -> Result<Self, String> {
+/// Formats the accepted values as a hint.
+impl fmt::Display for InvalidInterleave {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write auto, off, or a slice length from 20ms to 1m, such as 250ms")
+    }
+}
+
+impl std::error::Error for InvalidInterleave {}
+
+impl FromStr for Interleave {
+    type Err = InvalidInterleave;
+
+    fn from_str(written: &str) -> Result<Self, InvalidInterleave> {
         match written {
             Self::DEFAULT_NAME => Ok(Self::Auto),
             "off" => Ok(Self::Off),
             _ => match quantity::time(written) {
                 Ok(length) if (SLICE_MIN..=SLICE_MAX).contains(&length) => Ok(Self::Slices(length)),
-                _ => Err(Self::EXPECTED.to_owned()),
+                _ => Err(InvalidInterleave),
             },
         }
     }
@@ -66,11 +77,18 @@ pub(super) fn read_interleave(node: &TomlNode, reader: &mut PlanReader<'_>) -> I
     let Some(written) = reader.scalar(node, "interleave") else {
         return Interleave::default();
     };
-    written.parse().unwrap_or_else(|expected: String| {
-        let message = format!("interleave is \"{written}\"");
-        reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, expected);
-        Interleave::default()
-    })
+    written
+        .parse()
+        .unwrap_or_else(|expected: InvalidInterleave| {
+            let message = format!("interleave is \"{written}\"");
+            reader.report_with_hint(
+                DiagnosticKind::BadValue,
+                node.line,
+                message,
+                expected.to_string(),
+            );
+            Interleave::default()
+        })
 }
 
 #[cfg(test)]
@@ -90,7 +108,7 @@ mod tests {
     fn other_words_and_lengths_out_of_range_are_refused() {
         for written in ["", "on", "true", "Auto", "0", "19ms", "61s", "-1s", "1e9s"] {
             let refused = written.parse::<Interleave>();
-            assert_eq!(refused, Err(Interleave::EXPECTED.to_owned()), "{written}");
+            assert_eq!(refused, Err(InvalidInterleave), "{written}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `[trials]`, `margin` and `metrics`: the number and length of trials, and the settings for their
 //! evaluation.
 
+use std::fmt;
 use std::time::Duration;
 
 use prony_record::quantity;
@@ -166,6 +167,7 @@ pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<
             Ok(metric) => metrics.push(metric),
             Err(hint) => {
                 let message = format!("\"{name}\" is not a metric that can have a verdict");
+                let hint = hint.to_string();
                 reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
             }
         }
@@ -176,17 +178,31 @@ pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<
 /// Finds a metric that can have a verdict, by its name with or without the unit.
 ///
 /// # Errors
-/// A hint with the valid names.
-pub fn metric_to_judge(name: &str) -> Result<Metric, String> {
-    let judged = Metric::ALL.iter().copied();
-    let judged = judged.filter(|metric| metric.direction() != Direction::Neither);
-    let mut found = judged.clone();
-    let found = found.find(|metric| metric.name() == name || short(*metric) == name);
-    found.ok_or_else(|| {
-        let names = judged.map(|metric| metric.name());
-        did_you_mean_or_list(name, names, "known metrics")
-    })
+/// No such metric can have a verdict.
+pub fn metric_to_judge(name: &str) -> Result<Metric, NotJudged> {
+    let found = judged().find(|metric| metric.name() == name || short(*metric) == name);
+    found.ok_or_else(|| NotJudged(name.to_owned()))
 }
+
+/// Metrics that can have a verdict.
+fn judged() -> impl Iterator<Item = Metric> + Clone {
+    let all = Metric::ALL.iter().copied();
+    all.filter(|metric| metric.direction() != Direction::Neither)
+}
+
+/// The name of no metric that can have a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotJudged(String);
+
+/// Formats a hint with the valid names.
+impl fmt::Display for NotJudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = judged().map(|metric| metric.name());
+        f.write_str(&did_you_mean_or_list(&self.0, names, "known metrics"))
+    }
+}
+
+impl std::error::Error for NotJudged {}
 
 /// Returns the metric's name without its unit: `rate` for `rate_per_s`, `p99` for `p99_us`.
 fn short(metric: Metric) -> &'static str {

@@ -90,7 +90,7 @@ fn service_value(
         let endpoint = match layout.reachable_endpoint(service, endpoint, viewer) {
             Ok(endpoint) => endpoint_value(&endpoint, remote),
             Err(reason) => ["host", "port", "path", "address"]
-                .map(|attribute| (attribute.to_owned(), unreachable_value(&reason)))
+                .map(|attribute| (attribute.to_owned(), unreachable_value(&reason.to_string())))
                 .into(),
         };
         if name.is_empty() {

@@ -2,6 +2,7 @@
 //! of them can reach each other.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::host_name::read_agents;
@@ -63,7 +64,7 @@ impl VariantLayout {
         service: &ServiceLayout,
         endpoint: &Endpoint,
         viewer: Viewer<'_>,
-    ) -> Result<Endpoint, String> {
+    ) -> Result<Endpoint, Unreached> {
         let is_unix = matches!(endpoint, Endpoint::Unix(_));
         check_host_reach(service, is_unix, viewer)?;
         let (address, with_address): (_, fn(SocketAddr) -> Endpoint) = match endpoint {
@@ -81,12 +82,11 @@ impl VariantLayout {
         };
         match found {
             Some(ip) => Ok(with_address((ip, address.port()).into())),
-            None => Err(format!(
-                "no link leads from {} to {}, where service \"{}\" runs",
-                self.place_words(viewer.place, false),
-                self.place_words(service.place, service.remote.is_some()),
-                service.name
-            )),
+            None => Err(Unreached::NoLink {
+                from: self.place_words(viewer.place, false),
+                to: self.place_words(service.place, service.remote.is_some()),
+                service: service.name.clone(),
+            }),
         }
     }
 
@@ -181,6 +181,67 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
     }
 }
 
+/// Reason why a viewer can't reach a service.
+#[derive(Debug)]
+pub(crate) enum Unreached {
+    /// No link joins the two places.
+    NoLink {
+        from: String,
+        to: String,
+        service: String,
+    },
+    /// The service runs on another machine than the viewer (`who`).
+    OtherHost {
+        service: String,
+        host: String,
+        who: String,
+        because: HostBarrier,
+    },
+}
+
+/// What keeps other machines from reaching a service.
+#[derive(Debug)]
+pub(crate) enum HostBarrier {
+    UnixSocket,
+    /// The service runs in a place that only its own machine can reach.
+    Place(PlaceKind),
+    /// No service there needs it.
+    NotNeeded,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreached::NoLink { from, to, service } => write!(
+                f,
+                "no link leads from {from} to {to}, where service \"{service}\" runs"
+            ),
+            Unreached::OtherHost {
+                service,
+                host,
+                who,
+                because,
+            } => match because {
+                HostBarrier::UnixSocket => write!(
+                    f,
+                    "service \"{service}\" uses a UNIX socket on {host}, but {who} runs elsewhere"
+                ),
+                HostBarrier::Place(place) => write!(
+                    f,
+                    "service \"{service}\" runs in a {place} on {host}, where other machines can't \
+                     reach it"
+                ),
+                HostBarrier::NotNeeded => write!(
+                    f,
+                    "service \"{service}\" runs on {host}, but {who} runs elsewhere; other machines \
+                     can reach the service only if a service there needs it (needs = \
+                     [\"{service}\"])"
+                ),
+            },
+        }
+    }
+}
+
 /// Checks that a viewer (a service or the load) on one machine can reach a service on another.
 ///
 /// # Errors
@@ -189,7 +250,7 @@ fn check_host_reach(
     service: &ServiceLayout,
     is_unix: bool,
     viewer: Viewer<'_>,
-) -> Result<(), String> {
+) -> Result<(), Unreached> {
     if service.remote.is_some() || service.host.as_deref() == viewer.host {
         return Ok(());
     }
@@ -202,23 +263,19 @@ fn check_host_reach(
         Some(host) => format!("host \"{host}\""),
         None => "this machine".to_owned(),
     };
-    if is_unix {
-        return Err(format!(
-            "service \"{name}\" uses a UNIX socket on {host}, but {who} runs elsewhere"
-        ));
-    }
-    if service.place == PlaceKind::Namespace {
-        return Err(format!(
-            "service \"{name}\" runs in a {} on {host}, where other machines can't reach it",
-            service.place
-        ));
-    }
-    if !service.exposed {
-        return Err(format!(
-            "service \"{name}\" runs on {host}, but {who} runs elsewhere; other machines can \
-            reach the \
-             service only if a service there needs it (needs = [\"{name}\"])"
-        ));
-    }
-    Ok(())
+    let because = if is_unix {
+        HostBarrier::UnixSocket
+    } else if service.place == PlaceKind::Namespace {
+        HostBarrier::Place(service.place)
+    } else if !service.exposed {
+        HostBarrier::NotNeeded
+    } else {
+        return Ok(());
+    };
+    Err(Unreached::OtherHost {
+        service: name.clone(),
+        host,
+        who,
+        because,
+    })
 }

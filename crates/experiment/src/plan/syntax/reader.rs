@@ -1,5 +1,6 @@
 //! Reads typed values from a plan's tree. Each value that can't be read is reported with its line.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
@@ -168,7 +169,7 @@ impl PlanReader<'_> {
     /// Returns a parsed value. If parsing failed, reports the error and returns `None`.
     pub(crate) fn valid<T>(
         &mut self,
-        parsed: Result<T, String>,
+        parsed: Result<T, impl fmt::Display>,
         node: &TomlNode,
         subject: &str,
     ) -> Option<T> {

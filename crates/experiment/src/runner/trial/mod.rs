@@ -16,7 +16,7 @@ use prony_record::{Finding, Record, Severity};
 use super::folder::ExperimentFolder;
 use super::readiness::{self, ReadinessError};
 use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
-use super::trial_error::TrialError;
+use super::trial_error::{TargetFailure, TrialError};
 use super::trial_result::{SliceResult, TrialResult};
 use super::{
     AgentLoadRunner, ExperimentEvent, Interrupt, limit_lines, resource_use, search_end,
@@ -174,6 +174,7 @@ impl Trial<'_> {
         let responses = checked.map_err(|why| {
             let service = resolved.load.service.clone();
             let log = self.target_log(&resolved);
+            let why = TargetFailure::Request(why);
             TrialError::Target { service, why, log }
         })?;
         Ok(RunningVariant {
@@ -302,7 +303,7 @@ impl Trial<'_> {
             Err(WaitError::Stopped) => Ok(false),
             Err(timed_out) => {
                 let log = self.target_log(resolved);
-                let (service, why) = (service.clone(), timed_out.to_string());
+                let (service, why) = (service.clone(), TargetFailure::Wait(timed_out));
                 Err(TrialError::Target { service, why, log })
             }
         }

@@ -99,7 +99,9 @@ impl HostSession {
                 }
                 match self.host.probe_readiness(&service, &probe) {
                     Ok(status) => HostReply::Responded { status },
-                    Err(why) => HostReply::Silent { why },
+                    Err(why) => HostReply::Silent {
+                        why: why.to_string(),
+                    },
                 }
             }
             HostCall::LogTail { service, lines } => HostReply::Text {

@@ -1,0 +1,81 @@
+//! Reasons why this machine can't have places and links.
+
+use std::{fmt, io};
+
+use crate::system::HostError;
+
+/// Requirement of a place or a link that is missing.
+#[derive(Debug)]
+pub enum PlaceRefused {
+    /// prony doesn't run as root.
+    NotRoot,
+    /// The command `ip` is missing.
+    NoIp,
+    /// The command `tc` is missing.
+    NoTc,
+    /// The command `nft` is missing.
+    NoNft,
+    /// The kernel refuses to create a network namespace.
+    NoNetwork(io::Error),
+    /// No thread could enter a new network namespace.
+    NoThread(io::Error),
+    /// The kernel can't drop packets at random.
+    NoLosses(HostError),
+    /// A command that prepares the network failed.
+    Host(HostError),
+    /// No process could be forked.
+    NoFork(io::Error),
+    /// The kernel refuses to create a namespace of this kind.
+    NoNamespace(&'static str),
+    /// The kernel refuses to create namespaces.
+    NoNamespaces,
+    /// None of these private networks is free on this host.
+    NoSubnet(Vec<String>),
+}
+
+/// Formats the missing requirement, with a hint.
+impl fmt::Display for PlaceRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlaceRefused::NotRoot => {
+                f.write_str("creating network namespaces requires root (run prony with sudo)")
+            }
+            PlaceRefused::NoIp => f.write_str(
+                "the command `ip` is missing (install the package iproute2: `apt-get install \
+                 iproute2`)",
+            ),
+            PlaceRefused::NoTc => f.write_str(
+                "the command `tc` is missing (install the package iproute2, on Fedora iproute-tc: \
+                 `apt-get install iproute2`)",
+            ),
+            PlaceRefused::NoNft => f.write_str(
+                "the command `nft` is missing (install the package nftables: `apt-get install \
+                 nftables`)",
+            ),
+            PlaceRefused::NoNetwork(error) => write!(
+                f,
+                "the kernel refuses to create a network namespace ({error}; a container must be \
+                 privileged)"
+            ),
+            PlaceRefused::NoThread(error) => error.fmt(f),
+            PlaceRefused::NoLosses(error) => {
+                write!(f, "{error} (the kernel needs nftables with `numgen`)")
+            }
+            PlaceRefused::Host(error) => error.fmt(f),
+            PlaceRefused::NoFork(error) => write!(f, "could not fork: {error}"),
+            PlaceRefused::NoNamespace(kind) => write!(
+                f,
+                "the kernel refuses to create a {kind} namespace (a container must be privileged; \
+                 otherwise see `sysctl user`)"
+            ),
+            PlaceRefused::NoNamespaces => f.write_str("the kernel refuses to create namespaces"),
+            PlaceRefused::NoSubnet(tried) => write!(
+                f,
+                "no private network is free on this host (prony tries {})",
+                tried.join(", ")
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PlaceRefused {}

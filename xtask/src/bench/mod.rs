@@ -15,6 +15,7 @@ mod engine;
 mod figures;
 mod fleet;
 mod folder;
+mod judgement;
 mod namespaces;
 mod options;
 mod process;
@@ -112,7 +113,7 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
             report::write(&workspace_root().join(DOCUMENT), section, &text)?;
             println!("written to {DOCUMENT}");
         }
-        all_met &= outcomes.iter().all(targets::all_met);
+        all_met &= outcomes.iter().all(judgement::all_met);
     }
     Ok(match options.check && !all_met {
         true => Ending::Failed,

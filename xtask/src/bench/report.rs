@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::engine::Outcome;
 use super::figures::Measure;
+use super::judgement::{UNMEASURED, all_met, judge};
 use super::rows::{Row, Section};
-use super::targets::{UNMEASURED, all_met, judge};
 use super::tool::{PEERS, Tool};
 use crate::table::Table;
 

@@ -1,6 +1,5 @@
-//! The tools: names, sources, and the rows that they support.
+//! The tools: names and sources.
 
-use super::rows::{ConnectionUse, Content, Http, Row, Security};
 use crate::test::packages::HEY_SOURCE;
 
 /// A load generator, or prony with other settings than the row's.
@@ -119,73 +118,5 @@ impl Tool {
             Tool::Fortio | Tool::K6 => &["version"],
             _ => &["--version"],
         })
-    }
-
-    /// Returns true if the tool can produce the load of a row.
-    pub(super) fn supports(self, row: &Row) -> bool {
-        let paced = matches!(row.shape, ConnectionUse::Paced(_));
-        let secure = row.security != Security::Clear;
-        if row.content == Content::Differs && self.is_peer() {
-            return false;
-        }
-        match self {
-            Tool::Floor => {
-                matches!(row.http, Http::Three { .. }) || !secure && row.http == Http::One
-            }
-            Tool::Wrk | Tool::Ab => row.http == Http::One && !paced,
-            // It needs a thread per connection.
-            Tool::Siege => row.http == Http::One && !paced && row.connections <= 1000,
-            Tool::Hey => row.http == Http::One || secure,
-            Tool::Shb => !paced,
-            // These are measured only at a fixed rate.
-            Tool::Wrk2 => row.http == Http::One && paced,
-            Tool::Vegeta | Tool::K6 | Tool::Zrk => paced,
-            _ => true,
-        }
-    }
-
-    /// Returns true if the tool ends on its own after its duration.
-    pub(super) fn ends(self, row: &Row) -> bool {
-        // h2load keeps reopening connections that the server closes.
-        !(self == Tool::H2load && row.shape == ConnectionUse::Close)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::rows::{ROWS, find};
-    use super::*;
-
-    #[test]
-    fn rows_that_a_tool_does_not_support_are_skipped() {
-        let supports = |tool: Tool, id: &str| tool.supports(find(id).unwrap());
-        for (tool, id) in [
-            (Tool::Floor, "tls-1k"),
-            (Tool::Floor, "h2-clear-16x32"),
-            (Tool::Wrk, "open-1k"),
-            (Tool::Wrk, "h2-tls-16x32"),
-            (Tool::Wrk2, "ka-1k"),
-            (Tool::Siege, "many-1k"),
-            (Tool::Hey, "h2-clear-16x32"),
-            (Tool::Oha, "ka-values"),
-            (Tool::Shb, "open-max"),
-        ] {
-            assert!(!supports(tool, id), "{tool:?} {id}");
-        }
-        for (tool, id) in [
-            (Tool::Fortio, "tls-full"),
-            (Tool::Hey, "h2-tls-1x100"),
-            (Tool::Floor, "h3-16x32"),
-            (Tool::Floor, "ka-values"),
-            (Tool::Zrk, "open-max"),
-        ] {
-            assert!(supports(tool, id), "{tool:?} {id}");
-        }
-        for row in ROWS {
-            assert!(row.tools.contains(&Tool::Prony));
-            assert!(Tool::Prony.supports(row), "{}", row.id);
-            assert!(row.references.first().is_none_or(|tool| tool.supports(row)));
-            assert!(row.quick.is_none_or(|tool| tool.supports(row)));
-        }
     }
 }

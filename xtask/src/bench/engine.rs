@@ -115,7 +115,10 @@ pub(super) fn rotate(
                     format!("failed: {problem}")
                 }
             };
-            println!("{label:<14} {number}/{rotations} {:<9} {text}", tool.name());
+            println!(
+                "{label:<14} {number}/{rotations} {:<12} {text}",
+                tool.name()
+            );
         }
         outcome.rotations.push(rotation);
     }

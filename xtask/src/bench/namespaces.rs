@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::process;
+use super::process::{self, output_of};
 use crate::test::install::find_program;
 
 /// Prefix of the names of the benchmark's namespaces, which is followed by the process ID.
@@ -24,13 +24,13 @@ impl Namespaces {
             return Err("network namespaces need root".to_owned());
         }
         find_program("ip").ok_or("ip (package iproute2) is not installed")?;
-        let listed = run(&mut command("ip netns list"))?;
+        let listed = output_of(&mut command("ip netns list"))?;
         for name in listed.lines().filter_map(|line| line.split(' ').next()) {
             let owner = name
                 .strip_prefix(PREFIX)
                 .and_then(|it| it.split('-').next());
             if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-                run(&mut command(&format!("ip netns del {name}")))?;
+                output_of(&mut command(&format!("ip netns del {name}")))?;
             }
         }
         Ok(Namespaces(Vec::new()))
@@ -39,7 +39,7 @@ impl Namespaces {
     /// Adds a namespace, and returns its full name.
     pub(super) fn add(&mut self, name: &str) -> Result<String, String> {
         let name = format!("{PREFIX}{}-{name}", std::process::id());
-        run(&mut command(&format!("ip netns add {name}")))?;
+        output_of(&mut command(&format!("ip netns add {name}")))?;
         self.0.push(name.clone());
         in_namespace(&name, "ip link set lo up")?;
         Ok(name)
@@ -49,7 +49,7 @@ impl Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for name in &self.0 {
-            if let Err(problem) = run(&mut command(&format!("ip netns del {name}"))) {
+            if let Err(problem) = output_of(&mut command(&format!("ip netns del {name}"))) {
                 println!("{problem}");
             }
         }
@@ -60,7 +60,7 @@ impl Drop for Namespaces {
 pub(super) fn in_namespace(name: &str, line: &str) -> Result<(), String> {
     let mut command = command(line);
     enter_on_start(&mut command, name)?;
-    run(&mut command).map(drop)
+    output_of(&mut command).map(drop)
 }
 
 /// Makes a command run in a namespace.
@@ -113,17 +113,4 @@ fn command(line: &str) -> Command {
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);
     command
-}
-
-fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.output();
-    let name = format!("{command:?}");
-    let output = output.map_err(|e| format!("{name}: {e}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("{name}: {}", said.trim()))
-        }
-    }
 }

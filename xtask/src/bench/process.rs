@@ -136,24 +136,23 @@ impl Program {
     }
 
     /// Waits until the program ends, which it must do successfully. Returns its output.
-    pub(super) fn end(mut self) -> Result<String, String> {
-        let started = Instant::now();
-        loop {
-            match self.status()? {
-                Some(status) if status.success() => return Ok(self.said()),
-                Some(status) => return Err(format!("{status}:\n{}", self.said())),
-                None if started.elapsed() > PROGRAM_TIMEOUT => {
-                    return Err(format!("the program did not end:\n{}", self.said()));
-                }
-                None => std::thread::sleep(PROGRAM_INTERVAL),
-            }
+    pub(super) fn end(self) -> Result<String, String> {
+        let said = self.log.clone();
+        let usage = self.follow(End::ByItself(PROGRAM_TIMEOUT))?;
+        let said = std::fs::read_to_string(said).unwrap_or_default();
+        match usage.status.success() {
+            true => Ok(said),
+            false => Err(format!("{}:\n{said}", usage.status)),
         }
     }
 
     /// Terminates the program, and returns its resource usage.
-    pub(super) fn stop(mut self) -> Result<Usage, String> {
+    pub(super) fn stop(self) -> Result<Usage, String> {
+        self.follow(End::Terminated(Duration::ZERO))
+    }
+
+    fn follow(mut self, end: End) -> Result<Usage, String> {
         let child = self.child.take().ok_or("the program has ended")?;
-        let end = End::Terminated(Duration::ZERO);
         follow(&child, Instant::now(), end).map_err(|e| e.to_string())
     }
 
@@ -290,6 +289,20 @@ pub(super) fn log_into(command: &mut Command, path: &Path) -> io::Result<()> {
     let file = File::create(path)?;
     command.stderr(file.try_clone()?).stdout(file);
     Ok(())
+}
+
+/// Runs a command, which must succeed, and returns its standard output.
+pub(super) fn output_of(command: &mut Command) -> Result<String, String> {
+    let output = command.output();
+    let name = format!("{command:?}");
+    let output = output.map_err(|e| format!("{name}: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{name}: {}: {}", output.status, said.trim()))
+        }
+    }
 }
 
 fn set_of(core: usize) -> libc::cpu_set_t {

@@ -204,6 +204,7 @@ const fn bypass(
         servers: &[ServerKind::FarNginx],
         tools,
         peers: &[],
+        references: &[],
         targets,
         ..keep_alive(id, title, "/1k")
     }

@@ -15,7 +15,7 @@ use super::figures::{Measure, Values};
 use super::rows::{ConnectionUse, Row};
 use super::runner::Runner;
 use super::server::Server;
-use super::server::arrivals::ArrivalsServer;
+use super::server::plain::PlainServer;
 use super::tool::Tool;
 
 /// Maximum 99th percentile of lateness, in microseconds.
@@ -84,7 +84,7 @@ fn highest_rate(mut probe: impl FnMut(u32) -> ProbeResult) -> Result<Values, Str
 impl CeilingContest<'_> {
     fn probe(&self, tool: Tool, rate: u32) -> Result<ProbeResult, String> {
         let folder = self.runner.folder;
-        let mut server = ArrivalsServer::start(self.responder, folder, self.server_core)?;
+        let mut server = PlainServer::arrivals(self.responder, folder, self.server_core)?;
         let row = Row {
             shape: ConnectionUse::Paced(rate),
             ..*self.row
@@ -95,7 +95,7 @@ impl CeilingContest<'_> {
             .runner
             .drive(&row, tool, &endpoint, PROBE_SECONDS, |_| Ok(()));
         let wall = started.elapsed();
-        let (served, bytes) = server.stop()?;
+        let (served, bytes) = server.stop(folder)?;
         ran?;
         let arrivals = arrivals::parse(&bytes);
         Ok(ProbeResult {

@@ -1,14 +1,10 @@
-//! Servers at the far end of a veth pair between two network namespaces. The generator is at the
-//! near end.
+//! A veth pair between two network namespaces: the server is at the far end, and the generator at
+//! the near end.
 
-use std::path::Path;
 use std::process::Command;
 
-use super::nginx::Nginx;
-use super::{Endpoint, Server};
 use crate::bench::namespaces::{Namespaces, Visit, enter_on_start, in_namespace};
-use crate::bench::process::Program;
-use crate::bench::rows::Row;
+use crate::bench::process;
 use crate::test::install::find_program;
 
 /// Address of the server's end.
@@ -18,11 +14,8 @@ const SERVER: &str = "10.9.0.2";
 /// route.
 pub(in crate::bench) const SOURCES: &str = "10.64.0.1-10.67.13.64";
 
-/// Port of the responder in the kernel.
-const KERNEL_PORT: u16 = 8080;
-
 /// The link. This thread is in the server's namespace while the link exists.
-struct Link {
+pub(super) struct Link {
     // The thread must leave the namespace before the namespace is removed.
     _visit: Visit,
     _namespaces: Namespaces,
@@ -31,7 +24,8 @@ struct Link {
 }
 
 impl Link {
-    fn new() -> Result<Link, String> {
+    /// Makes the link, and moves this thread to the far end.
+    pub(super) fn new() -> Result<Link, String> {
         find_program("ethtool").ok_or("ethtool (package ethtool) is not installed")?;
         let mut namespaces = Namespaces::new()?;
         let (far, near) = (namespaces.add("far")?, namespaces.add("near")?);
@@ -63,102 +57,26 @@ impl Link {
         })
     }
 
-    fn endpoint(port: u16, row: &Row) -> Endpoint {
-        Endpoint {
-            host: SERVER.to_owned(),
-            port,
-            path: row.path.to_owned(),
-        }
+    /// Makes a command run at the near end.
+    pub(super) fn prepare(&self, command: &mut Command) -> Result<(), String> {
+        enter_on_start(command, &self.near)
     }
 }
 
-/// nginx at the far end.
-pub(super) struct FarNginx {
-    nginx: Nginx,
-    link: Link,
-}
-
-impl FarNginx {
-    pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<FarNginx, String> {
-        let link = Link::new()?;
-        let nginx = Nginx::start(program, folder, core)?;
-        Ok(FarNginx { nginx, link })
-    }
-}
-
-impl Server for FarNginx {
-    fn endpoint(&mut self, row: &Row) -> Endpoint {
-        Link::endpoint(self.nginx.port(row), row)
-    }
-
-    fn settle(&mut self) -> Result<(), String> {
-        self.nginx.settle()
-    }
-
-    fn requests(&mut self) -> Result<Option<u64>, String> {
-        self.nginx.requests()
-    }
-
-    fn prepare(&self, command: &mut Command) -> Result<(), String> {
-        enter_on_start(command, &self.link.near)
-    }
-}
-
-/// A responder in the kernel at the far end.
-///
-/// On a virtual link, its XDP program would run on the core of the sender. Threaded NAPI moves it to
-/// a separate kernel thread, which is pinned to the server's core.
-pub(super) struct FarKernel {
-    _program: Program,
-    link: Link,
-}
-
-impl FarKernel {
-    pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<FarKernel, String> {
-        let link = Link::new()?;
-        let mut command = Command::new(program);
-        command.args(["--xdp", "far", &KERNEL_PORT.to_string()]);
-        let log = folder.join("responder.out");
-        let mut program = Program::start(Some(core), &mut command, log)?;
-        program.wait_for("attached")?;
-        use_own_thread(core)?;
-        Ok(FarKernel {
-            _program: program,
-            link,
-        })
-    }
-}
-
-impl Server for FarKernel {
-    fn endpoint(&mut self, row: &Row) -> Endpoint {
-        Link::endpoint(KERNEL_PORT, row)
-    }
-
-    fn prepare(&self, command: &mut Command) -> Result<(), String> {
-        enter_on_start(command, &self.link.near)
-    }
+/// Host of a server that is behind this link, or on the loopback interface.
+pub(super) fn host(link: Option<&Link>) -> String {
+    let host = if link.is_some() { SERVER } else { "127.0.0.1" };
+    host.to_owned()
 }
 
 /// Moves packet reception at the far end to a kernel thread on this core.
-fn use_own_thread(core: usize) -> Result<(), String> {
+pub(super) fn receive_on(core: usize) -> Result<(), String> {
     // /sys shows the interfaces of the namespace in which it was mounted, so it is mounted again
     // here.
     let script = format!(
         "mount -t sysfs none /sys && echo 1 > /sys/class/net/far/threaded && \
          taskset -p -c {core} $(pgrep -n 'napi/far')"
     );
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", &script])
-        .output();
-    let output = output.map_err(|e| format!("unshare: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!(
-                "can't move packet reception to a kernel thread: {}",
-                said.trim()
-            ))
-        }
-    }
+    let mut command = Command::new("unshare");
+    process::output_of(command.args(["--mount", "sh", "-c", &script])).map(drop)
 }

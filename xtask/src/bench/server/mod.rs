@@ -1,9 +1,8 @@
 //! Servers: each runs on one core, with its files in the benchmark's folder, until it is dropped.
 
-pub(super) mod arrivals;
 pub(super) mod link;
 mod nginx;
-mod quic;
+pub(super) mod plain;
 mod status;
 mod witness;
 
@@ -11,7 +10,11 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
+use super::process;
 use super::rows::{Row, ServerKind};
+use link::Link;
+use nginx::Nginx;
+use plain::PlainServer;
 
 /// Where a run sends its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,17 +22,6 @@ pub(super) struct Endpoint {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) path: String,
-}
-
-impl Endpoint {
-    /// An address of the loopback interface.
-    fn local(port: u16, path: &str) -> Endpoint {
-        Endpoint {
-            host: Ipv4Addr::LOCALHOST.to_string(),
-            port,
-            path: path.to_owned(),
-        }
-    }
 }
 
 /// A running server.
@@ -92,19 +84,18 @@ impl ServerKind {
         folder: &Path,
         core: usize,
     ) -> Result<Box<dyn Server>, String> {
-        let started: Result<Box<dyn Server>, String> = match self {
-            ServerKind::Origin => quic::Origin::start(program, folder, core).map(boxed),
-            ServerKind::Caddy => quic::Caddy::start(program, folder, core).map(boxed),
-            ServerKind::FarNginx => link::FarNginx::start(program, folder, core).map(boxed),
-            ServerKind::FarKernel => link::FarKernel::start(program, folder, core).map(boxed),
-            _ => nginx::Nginx::start(program, folder, core).map(boxed),
+        let nginx = |link| -> Result<Box<dyn Server>, String> {
+            Ok(Box::new(Nginx::start(program, folder, core, link)?))
         };
-        started.map_err(|problem| format!("{}: {problem}", self.name()))
+        let plain = match self {
+            ServerKind::Origin => PlainServer::origin(program, folder, core),
+            ServerKind::Caddy => PlainServer::caddy(program, folder, core),
+            ServerKind::FarKernel => PlainServer::far_kernel(program, folder, core),
+            ServerKind::FarNginx => return nginx(Some(Link::new()?)),
+            _ => return nginx(None),
+        };
+        Ok(Box::new(plain?))
     }
-}
-
-fn boxed<'a>(server: impl Server + 'a) -> Box<dyn Server + 'a> {
-    Box::new(server)
 }
 
 /// A port that is free for TCP and UDP, on every address.
@@ -123,20 +114,13 @@ fn free_port() -> Result<u16, String> {
 
 /// Writes a self-signed certificate with a P-256 key, valid for 30 days: `cert.pem` and `key.pem`.
 fn write_certificate(folder: &Path) -> Result<(), String> {
-    let output = Command::new("openssl")
+    let mut command = Command::new("openssl");
+    command
         .args(["req", "-x509", "-nodes", "-newkey", "ec"])
         .args(["-pkeyopt", "ec_paramgen_curve:prime256v1"])
         .args(["-subj", "/CN=localhost", "-days", "30"])
         .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
         .args(["-keyout", "key.pem", "-out", "cert.pem"])
-        .current_dir(folder)
-        .output()
-        .map_err(|e| format!("openssl: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("openssl: {}\n{said}", output.status))
-        }
-    }
+        .current_dir(folder);
+    process::output_of(&mut command).map(drop)
 }

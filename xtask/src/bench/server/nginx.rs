@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::link::{self, Link};
 use super::status::StatusPage;
 use super::witness::{self, LogTotals};
 use super::{Drive, Endpoint, Server, write_certificate};
@@ -89,11 +90,18 @@ pub(super) struct Nginx {
     page: StatusPage,
     /// Number of runs so far, which determines the address of the next run.
     runs: u32,
+    /// The link to nginx, if it isn't on the loopback interface.
+    link: Option<Link>,
 }
 
 impl Nginx {
     /// Starts nginx on a core with all its files in `folder`.
-    pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<Nginx, String> {
+    pub(super) fn start(
+        program: &Path,
+        folder: &Path,
+        core: usize,
+        link: Option<Link>,
+    ) -> Result<Nginx, String> {
         let ports = free_ports().map_err(|e| format!("no free ports: {e}"))?;
         let text = |e: std::io::Error| format!("{}: {e}", folder.display());
         let files = folder.join("files");
@@ -110,24 +118,23 @@ impl Nginx {
         let log = folder.join("nginx.out");
         let mut program = Program::start(Some(core), &mut command, log)?;
         let mut page = StatusPage::new(ports.status);
-        program.wait_until(|_| page.is_there())?;
+        program.wait_until(|_| page.read().is_ok())?;
         Ok(Nginx {
             _program: program,
             folder: folder.to_owned(),
             ports,
             page,
             runs: 0,
+            link,
         })
     }
 
-    /// The port of a row's kind of connections.
-    pub(super) fn port(&self, row: &Row) -> u16 {
-        self.ports.measured[kind(row)]
-    }
-
-    /// The requests of a row at one of nginx's ports, at a new address.
+    /// The requests of a row at one of nginx's ports, at a new address if there are several.
     fn at_port(&mut self, row: &Row, port: u16) -> Endpoint {
-        let host = address(self.runs);
+        let host = match &self.link {
+            Some(link) => link::host(Some(link)),
+            None => address(self.runs),
+        };
         self.runs += 1;
         Endpoint {
             host,
@@ -139,7 +146,7 @@ impl Nginx {
 
 impl Server for Nginx {
     fn endpoint(&mut self, row: &Row) -> Endpoint {
-        self.at_port(row, self.port(row))
+        self.at_port(row, self.ports.measured[kind(row)])
     }
 
     fn settle(&mut self) -> Result<(), String> {
@@ -157,8 +164,14 @@ impl Server for Nginx {
         Ok(Some(self.page.read()?.requests))
     }
 
+    fn prepare(&self, command: &mut Command) -> Result<(), String> {
+        self.link
+            .as_ref()
+            .map_or(Ok(()), |link| link.prepare(command))
+    }
+
     fn examine(&mut self, row: &Row, drive: &mut Drive) -> Result<Option<String>, String> {
-        if row.connections > EXAMINED_CONNECTIONS_MAX {
+        if row.connections > EXAMINED_CONNECTIONS_MAX || self.link.is_some() {
             return Ok(None);
         }
         let log = self.folder.join(WITNESS_LOG);

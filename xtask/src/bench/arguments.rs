@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::rows::{ConnectionUse, Content, Http, Row, Section, Security};
+use super::rows::{ConnectionUse, Http, Row, Section, Security};
 use super::server::Endpoint;
 use super::server::link::SOURCES;
 use super::tool::Tool;
@@ -83,7 +83,7 @@ impl Tool {
     pub(super) fn supports(self, row: &Row) -> bool {
         let paced = matches!(row.shape, ConnectionUse::Paced(_));
         let secure = row.security != Security::Clear;
-        if row.content == Content::Differs && self.is_peer() {
+        if row.values && self.is_peer() {
             return false;
         }
         match self {
@@ -260,14 +260,12 @@ fn prony(tool: Tool, run: &RunParameters) -> String {
     if tool == Tool::PronySources {
         line.push_str(&format!(" --source {SOURCES}"));
     }
-    let query = match row.content {
-        Content::Same => "",
-        Content::Differs => {
-            line.push_str(" -H X-Id:{{uuid}}");
-            "?n={{seq}}&m={{random(1,1000000)}}"
-        }
-    };
-    format!("{line} {}{query}", run.url())
+    let mut url = run.url();
+    if row.values {
+        line.push_str(" -H X-Id:{{uuid}}");
+        url.push_str("?n={{seq}}&m={{random(1,1000000)}}");
+    }
+    format!("{line} {url}")
 }
 
 /// Arguments of a tool that runs only at a fixed rate.

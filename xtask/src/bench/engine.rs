@@ -76,10 +76,7 @@ pub(super) fn rotate(
         rotations: Vec::new(),
         notes: Vec::new(),
     };
-    let label = match row.servers.len() {
-        1 => row.id.to_owned(),
-        _ => format!("{:<14} {:<6}", row.id, server.name()),
-    };
+    let label = outcome.named(row.id);
     let mut order = Vec::new();
     for &tool in tools {
         contest.settle()?;
@@ -126,6 +123,14 @@ pub(super) fn rotate(
 }
 
 impl Outcome {
+    /// A name of the row, with the server's if the row has several.
+    pub(super) fn named(&self, name: &str) -> String {
+        match self.row.servers.len() {
+            1 => name.to_owned(),
+            _ => format!("{name}, {}", self.server.name()),
+        }
+    }
+
     /// The ratio of a tool's value to the reference's in each rotation that has both.
     fn ratios(&self, measure: Measure, tool: Tool, reference: Tool) -> impl Iterator<Item = f64> {
         self.rotations.iter().filter_map(move |rotation| {

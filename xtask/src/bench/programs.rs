@@ -36,6 +36,10 @@ pub(super) fn gather(
     let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| e.to_string());
     let given = options.prony.last();
     let prony = given.map_or_else(|| build("prony", &[]), absolute)?;
+    let with = match section {
+        Section::Quic => " with HTTP/3",
+        _ => "",
+    };
     let mut tools = BTreeMap::new();
     for tool in wanted {
         let found = match tool {
@@ -47,7 +51,10 @@ pub(super) fn gather(
         };
         match found {
             Some(path) => drop(tools.insert(tool, path)),
-            None => println!("{} is not installed; its column is omitted", tool.name()),
+            None => println!(
+                "{}{with} is not installed; its column is omitted",
+                tool.name()
+            ),
         }
     }
     let mut servers = BTreeMap::new();

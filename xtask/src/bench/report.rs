@@ -5,7 +5,7 @@ use std::path::Path;
 use super::engine::Outcome;
 use super::figures::Measure;
 use super::judgement::{UNMEASURED, all_met, judge};
-use super::rows::{Row, Section};
+use super::rows::Section;
 use super::tool::{PEERS, Tool};
 use crate::table::Table;
 
@@ -77,10 +77,7 @@ pub(super) fn render_builds(outcomes: &[Outcome]) -> String {
         if changes.is_empty() {
             changes = format!("  {UNMEASURED}");
         }
-        let name = match outcome.row.servers.len() {
-            1 => outcome.row.id.to_owned(),
-            _ => format!("{}, {}", outcome.row.id, outcome.server.name()),
-        };
+        let name = outcome.named(outcome.row.id);
         text.push_str(&format!("  {name:<14}{changes}\n"));
     }
     text
@@ -90,11 +87,7 @@ pub(super) fn render_builds(outcomes: &[Outcome]) -> String {
 fn notes(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
-        let Row { title, servers, .. } = outcome.row;
-        let title = match servers.len() {
-            1 => (*title).to_owned(),
-            _ => format!("{title}, {}", outcome.server.name()),
-        };
+        let title = outcome.named(outcome.row.title);
         for (tool, note) in &outcome.notes {
             text.push_str(&format!("- {title}: {} {note}\n", tool.name()));
         }

@@ -48,16 +48,6 @@ impl Http {
     }
 }
 
-/// Content of a row's requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
-    /// The same bytes for each request.
-    Same,
-    /// URL and header values that differ in each request. Only prony supports this; the floor sends
-    /// the same bytes each time.
-    Differs,
-}
-
 /// The part of docs/performance.md that shows a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
@@ -110,7 +100,9 @@ pub(super) struct Row {
     pub(super) security: Security,
     pub(super) http: Http,
     pub(super) connections: u32,
-    pub(super) content: Content,
+    /// True if URL and header values differ in each request. Only prony supports this; the floor
+    /// sends the same bytes each time.
+    pub(super) values: bool,
     /// Path of the request; the server must provide it (see `server`).
     pub(super) path: &'static str,
     /// The floor, and prony with its settings. An earlier build of prony is added if there is one.
@@ -156,7 +148,7 @@ const fn keep_alive(id: &'static str, title: &'static str, path: &'static str) -
         security: Security::Clear,
         http: Http::One,
         connections: 64,
-        content: Content::Same,
+        values: false,
         path,
         tools: &[Floor, Prony],
         peers: PEERS,
@@ -242,7 +234,7 @@ pub(super) const ROWS: &[Row] = &[
     keep_alive("ka-10k", "keep-alive, 64, 10K", "/10k"),
     keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k"),
     Row {
-        content: Content::Differs,
+        values: true,
         // This is 1.25 times the limit of `ka-1k`, which is the same row with constant requests.
         targets: &[cost(1.25 * 1.08, Floor)],
         ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k")

@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
 
 /// Returns the workspace root: the parent directory of this crate.
 pub(crate) fn workspace_root() -> PathBuf {
@@ -16,6 +18,35 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = command(&program);
     command.args(args).current_dir(workspace_root());
     command
+}
+
+/// Builds a program of the workspace in release mode, or an example with `--example NAME` in
+/// `which`. Returns the path of the executable.
+pub(crate) fn build_program(package: &str, which: &[&str]) -> Result<PathBuf, String> {
+    let name = which.last().unwrap_or(&package);
+    let failed = |problem: String| format!("cargo build --package {package}: {problem}");
+    let output = cargo(&["build", "--release", "--package", package])
+        .args(which)
+        .arg("--message-format=json")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| failed(e.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(output.status.to_string()));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .find_map(|line| executable(line, name))
+        .ok_or_else(|| failed("no executable".to_owned()))
+}
+
+/// Path of a program's executable, if this line of cargo's JSON messages names it.
+fn executable(line: &str, program: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_program = message.pointer("/target/name")?.as_str()? == program;
+    let path = message.get("executable")?.as_str()?;
+    is_program.then(|| PathBuf::from(path))
 }
 
 /// Returns a command with the environment that the outer `cargo run` was started with. Variables
@@ -67,6 +98,20 @@ fn is_build_folder(path: &Path, root: &Path, rustup: Option<&Path>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_executable_is_found_among_cargos_messages() {
+        let of = |name: &str, path: &str| {
+            let text =
+                r#"{"reason":"compiler-artifact","target":{"name":"NAME"},"executable":EXE}"#;
+            executable(&text.replace("NAME", name).replace("EXE", path), "prony")
+        };
+        let path = PathBuf::from("/t/prony");
+        assert_eq!(of("prony", "\"/t/prony\""), Some(path));
+        assert_eq!(of("prony", "null"), None);
+        assert_eq!(of("prony-load", "\"/t/x\""), None);
+        assert_eq!(executable("not json", "prony"), None);
+    }
 
     #[test]
     fn variables_of_cargo_run_are_distinguished_from_the_users() {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::options::BenchOptions;
 use super::rows::{Row, Section, ServerKind};
 use super::tool::{PEERS, Source, Tool};
-use crate::cargo::cargo;
+use crate::cargo::{build_program, cargo};
 use crate::test::install::{find_program, go_install, install_missing};
 use crate::test::packages::{self, Need};
 
@@ -35,7 +35,7 @@ pub(super) fn gather(
     }
     let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| e.to_string());
     let given = options.prony.last();
-    let prony = given.map_or_else(|| build("prony", &[]), absolute)?;
+    let prony = given.map_or_else(|| build_program("prony", &[]), absolute)?;
     let with = match section {
         Section::Quic => " with HTTP/3",
         _ => "",
@@ -45,8 +45,10 @@ pub(super) fn gather(
         let found = match tool {
             Tool::OldProny => options.prony.first().map(absolute).transpose()?,
             _ if tool.is_prony() => Some(prony.clone()),
-            Tool::Floor if section == Section::Quic => Some(build("prony-quic-floor", &[])?),
-            Tool::Floor => Some(build("prony-floor", &[])?),
+            Tool::Floor if section == Section::Quic => {
+                Some(build_program("prony-quic-floor", &[])?)
+            }
+            Tool::Floor => Some(build_program("prony-floor", &[])?),
             _ => find_peer(tool, section, folder, options.install),
         };
         match found {
@@ -62,10 +64,12 @@ pub(super) fn gather(
         let found = match kind {
             ServerKind::Origin => Some(prony.clone()),
             ServerKind::Caddy => find_program("caddy"),
-            ServerKind::Arrivals | ServerKind::FarKernel => Some(build("prony-responder", &[])?),
+            ServerKind::Arrivals | ServerKind::FarKernel => {
+                Some(build_program("prony-responder", &[])?)
+            }
             ServerKind::SimulatedFleet => {
                 let example = "simulated_agents";
-                Some(build("prony-fleet", &["--example", example])?)
+                Some(build_program("prony-fleet", &["--example", example])?)
             }
             _ => {
                 Some(find_program("nginx").ok_or("nginx is not installed, and most rows need it")?)
@@ -143,31 +147,6 @@ fn install_from_source(tool: Tool, source: Source, root: &Path, more: &[&str]) {
             println!("{} can't be built: {program}: {error}", tool.name());
         }
     }
-}
-
-/// Builds a program or an example of a package in the workspace; returns its path.
-fn build(package: &str, which: &[&str]) -> Result<PathBuf, String> {
-    let name = which.last().unwrap_or(&package);
-    let arguments = ["build", "--release", "--quiet", "--package", package];
-    let output = cargo(&arguments)
-        .args(which)
-        .arg("--message-format=json")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|e| format!("cargo build: {e}"))?;
-    if !output.status.success() {
-        return Err(format!(
-            "cargo build --package {package}: {}",
-            output.status
-        ));
-    }
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|m| m.pointer("/target/name").is_some_and(|n| n == name))
-        .find_map(|m| Some(PathBuf::from(m.get("executable")?.as_str()?)))
-        .ok_or_else(|| format!("cargo build --package {package}: no executable"))
 }
 
 fn versions(tools: &BTreeMap<Tool, PathBuf>, servers: &BTreeMap<ServerKind, PathBuf>) -> String {

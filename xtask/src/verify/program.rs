@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::cargo::cargo;
+use crate::cargo::build_program;
 
 /// The release binary.
 pub(super) struct Prony {
@@ -18,26 +16,8 @@ pub(super) struct Prony {
 impl Prony {
     /// Builds the release binary.
     pub(super) fn build() -> Result<Prony, String> {
-        let output = cargo(&[
-            "build",
-            "--release",
-            "--package",
-            "prony",
-            "--message-format=json",
-        ])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|e| format!("cargo build: {e}"))?;
-        if !output.status.success() {
-            return Err(format!("cargo build --release: {}", output.status));
-        }
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(executable)
-            .next_back()
-            .map(|path| Prony { path })
-            .ok_or_else(|| "cargo build --release: no executable called prony".to_string())
+        let path = build_program("prony", &[])?;
+        Ok(Prony { path })
     }
 
     /// Path of the binary.
@@ -152,33 +132,4 @@ impl Origin {
 
 fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
-/// Path of the executable named in a line of cargo's JSON messages.
-fn executable(line: &str) -> Option<PathBuf> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let is_prony = message.pointer("/target/name")?.as_str()? == "prony";
-    is_prony.then_some(())?;
-    Some(PathBuf::from(message.get("executable")?.as_str()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_executable_is_found_among_cargos_messages() {
-        let of = |name: &str, executable: &str| {
-            let text =
-                r#"{"reason":"compiler-artifact","target":{"name":"NAME"},"executable":EXE}"#;
-            text.replace("NAME", name).replace("EXE", executable)
-        };
-        assert_eq!(
-            executable(&of("prony", "\"/t/prony\"")),
-            Some(PathBuf::from("/t/prony"))
-        );
-        assert_eq!(executable(&of("prony", "null")), None);
-        assert_eq!(executable(&of("prony-load", "\"/t/x\"")), None);
-        assert_eq!(executable("not json"), None);
-    }
 }

@@ -127,6 +127,13 @@ impl Spread {
     }
 }
 
+/// Returns the smallest value that is at least as large as the fraction `share` of all values.
+pub(super) fn percentile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
 /// Geometric mean of ratios with its 95% interval, by Student's t on their logarithms; `None` with
 /// fewer than two ratios.
 pub(super) fn interval(ratios: impl IntoIterator<Item = f64>) -> Option<Spread> {
@@ -180,5 +187,13 @@ mod tests {
     fn values_are_named_unless_their_unit_names_them() {
         let values = Values::from([(Measure::LateP99, 17.6), (Measure::Cost, 9.0)]);
         assert_eq!(line_of(&values), "9.00 µs/request  p99 lateness 18 µs");
+    }
+
+    #[test]
+    fn the_99th_of_a_hundred_is_the_second_largest() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&mut values, 0.99), 99.0);
+        assert_eq!(percentile(&mut values, 0.5), 50.0);
+        assert_eq!(percentile(&mut values, 1.0), 100.0);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::bench::figures::percentile;
+
 /// Time after the first arrival that is ignored, because tools open their connections then.
 const SETTLE_NS: u64 = 1_000_000_000;
 
@@ -63,6 +65,7 @@ pub(super) fn late_p99_us(
         let late = lateness(times, rate / f64::from(connections)).ok();
         own = own.zip(late).map(|(own, late)| [own, late].concat());
     }
+    let p99 = |mut late: Vec<f64>| percentile(&mut late, 0.99);
     let shared = p99(shared);
     Ok(own.map_or(shared, |own| shared.min(p99(own))) / 1e3)
 }
@@ -85,26 +88,14 @@ fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
     // Medians are used, because the mean gap would depend on the lateness of the first and the last
     // request.
     let part = offsets.len() / 10;
-    let drift = median(&offsets[offsets.len() - part..]) - median(&offsets[..part]);
+    let mut ends = [&offsets[offsets.len() - part..], &offsets[..part]].map(<[f64]>::to_vec);
+    let drift = percentile(&mut ends[0], 0.5) - percentile(&mut ends[1], 0.5);
     let drift = drift / (offsets.len() - part) as f64;
     for (index, offset) in offsets.iter_mut().enumerate() {
         *offset -= drift * index as f64;
     }
     let earliest = offsets.iter().copied().fold(f64::INFINITY, f64::min);
     Ok(offsets.iter().map(|offset| offset - earliest).collect())
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    let middle = values.len() / 2;
-    let (_, value, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    *value
-}
-
-fn p99(mut values: Vec<f64>) -> f64 {
-    let rank = (values.len() * 99).div_ceil(100).max(1) - 1;
-    let (_, value, _) = values.select_nth_unstable_by(rank, f64::total_cmp);
-    *value
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{coordinate, coordinator_values, incomplete_agents};
 use crate::bench::engine::Run;
-use crate::bench::figures::Measure;
+use crate::bench::figures::{Measure, percentile};
 use crate::bench::namespaces::{Namespaces, enter_on_start, in_namespace};
 use crate::bench::process::{Program, Usage};
 
@@ -177,13 +177,6 @@ fn true_skew_us(fleet: &Value) -> Option<f64> {
     (moments.len() > 1).then_some(most - least)
 }
 
-/// Returns the smallest value that is at least as large as the fraction `share` of all values.
-fn percentile(values: &mut [f64], share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * share).ceil() as usize;
-    values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
-}
-
 /// Measures the cost of the coordinator.
 pub(super) fn cost(prony: &Path, nginx: &Path, folder: &Path) -> Result<Run, String> {
     let site = Site::new(prony, nginx, folder)?;
@@ -200,14 +193,6 @@ pub(super) fn cost(prony: &Path, nginx: &Path, folder: &Path) -> Result<Run, Str
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_99th_of_a_hundred_is_the_second_largest() {
-        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
-        assert_eq!(percentile(&mut values, 0.99), 99.0);
-        assert_eq!(percentile(&mut values, 0.5), 50.0);
-        assert_eq!(percentile(&mut values, 1.0), 100.0);
-    }
 
     #[test]
     fn an_offset_that_was_only_estimated_is_no_skew() {

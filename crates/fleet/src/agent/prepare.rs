@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use prony_load::{
     CoreList, LoadScope, LoadSettings, LoadSpec, Permits, ShardRange, SpecError, probe, reach,
 };
-use prony_record::{Finding, FindingId, Nanos, Severity};
+use prony_record::finding::TargetUnreachable;
+use prony_record::{Finding, Nanos, Severity};
 
 use super::AgentSettings;
 use crate::policy::{LoadDemand, Policy, PolicyViolation};
@@ -184,13 +185,9 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
 pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
     let mut forecast = spec.forecast().to_vec();
     if let Err(why) = reach(spec, TARGET_TIMEOUT) {
-        forecast.push(Finding::new(
-            FindingId::TargetUnreachable,
-            Severity::Warning,
-            format!(
-                "The target could not be reached before the load: {why}. Check that it is running."
-            ),
-        ));
+        let error = why.to_string();
+        let unreachable = TargetUnreachable { error };
+        forecast.push(Finding::of(Severity::Warning, &unreachable));
     }
     forecast
 }

@@ -5,7 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use prony_load::{RunError, RunResult};
-use prony_record::finding::{AgentStalled, Subject};
+use prony_record::finding::{
+    AccountingMismatch, AgentFailed, AgentLoss, AgentLost, AgentStalled, FindingKind, SpoolFailed,
+    Subject,
+};
 use prony_record::{Delta, EncodedDelta, Finding, FindingId, Generator, Negotiated, Severity};
 
 use super::outbox::Outbox;
@@ -138,28 +141,22 @@ impl ResultWriter {
                 self.fill_end(loaded, rest, &mut end);
             }
             Some(Err(RunError::Canceled)) if early_end.is_some() => {}
-            Some(Err(error)) => end.findings.push(failed(&self.agent, &error.to_string())),
-            None => end
-                .findings
-                .push(failed(&self.agent, "its load thread ended unexpectedly")),
+            Some(Err(error)) => end.findings.push(self.failed(error.to_string())),
+            None => {
+                let reason = "its load thread ended unexpectedly";
+                end.findings.push(self.failed(reason.to_owned()));
+            }
         }
         if end.reason == EndReason::AgentEnded {
-            let text = format!(
-                "Agent {} was stopped on its own machine in the middle of the load, for example by \
-                 SIGTERM. Its figures end there.",
-                self.agent
-            );
-            let finding = Finding::new(FindingId::AgentLost, Severity::Error, text);
-            end.findings.push(finding);
+            let stopped = AgentLost {
+                loss: AgentLoss::Stopped,
+                outage: None,
+            };
+            end.findings.push(self.error_finding(&stopped));
         }
         let error = self.error.clone().or_else(|| self.spool.flush_error());
         end.findings.extend(error.map(|error| {
-            let text = format!(
-                "Agent {} could not keep its own copy of all results ({error}). Results that the \
-                 server loses can't be sent again.",
-                self.agent
-            );
-            Finding::new(FindingId::SpoolFailed, Severity::Warning, text)
+            Finding::about(self.subject(), Severity::Warning, &SpoolFailed { error })
         }));
         end
     }
@@ -168,13 +165,11 @@ impl ResultWriter {
         let mut sum = self.sent.clone();
         let _ = EncodedDelta::of(rest).add_to(&mut sum);
         if sum != *loaded.recorder.total() {
-            let text = format!(
-                "The results that agent {} sent differ from those that it measured. This is a bug in \
-                 prony; the agent's own file contains the results that were sent.",
-                self.agent
-            );
-            let finding = Finding::new(FindingId::AccountingMismatch, Severity::Error, text);
-            end.findings.push(finding);
+            let mismatch = AccountingMismatch {
+                sent: sum.started,
+                measured: loaded.recorder.total().started,
+            };
+            end.findings.push(self.error_finding(&mismatch));
         }
         let first = loaded.first_start.map(|first| first.0);
         end.began = self.start_at.zip(first).map(|(at, first)| {
@@ -198,15 +193,21 @@ impl ResultWriter {
     fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
             Some(stalls) if finding.id == FindingId::GeneratorStalled => {
-                let subject = Subject::Agent(self.agent.to_string());
-                Finding::about(subject, finding.severity, &AgentStalled { stalls })
+                Finding::about(self.subject(), finding.severity, &AgentStalled { stalls })
             }
             _ => finding,
         }
     }
-}
 
-fn failed(agent: &AgentName, why: &str) -> Finding {
-    let text = format!("Agent {agent} could not generate its share of the load: {why}.");
-    Finding::new(FindingId::AgentFailed, Severity::Error, text)
+    fn failed(&self, reason: String) -> Finding {
+        self.error_finding(&AgentFailed { reason })
+    }
+
+    fn error_finding<F: FindingKind>(&self, figures: &F) -> Finding {
+        Finding::about(self.subject(), Severity::Error, figures)
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Agent(self.agent.to_string())
+    }
 }

@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use prony_record::{Delta, EncodedDelta, Finding, FindingId, Generator, Negotiated, Severity};
+use prony_record::finding::{AgentLoss, AgentLost, Subject};
+use prony_record::{Delta, EncodedDelta, Finding, Generator, Negotiated, Severity};
 
 use super::flusher::Flusher;
 use crate::names::{AgentName, RunId};
@@ -136,11 +137,11 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
         let _ = message.packed.add_to(&mut total);
     }
     let span = total.span.map_or((0, 0), |(begin, end)| (begin.0, end.0));
-    let text = format!(
-        "Agent {} was killed, or its machine went down, in the middle of its load. Its figures end \
-         with the last results that it had written to disk.",
-        last.agent
-    );
+    let killed = AgentLost {
+        loss: AgentLoss::Killed,
+        outage: None,
+    };
+    let subject = Subject::Agent(last.agent.to_string());
     let end = ResultMessage {
         run: last.run.clone(),
         agent: last.agent.clone(),
@@ -155,7 +156,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
             negotiated: Negotiated::default(),
             quic: None,
             sources: None,
-            findings: vec![Finding::new(FindingId::AgentLost, Severity::Error, text)],
+            findings: vec![Finding::about(subject, Severity::Error, &killed)],
             started_at: String::new(),
         })),
     };
@@ -204,6 +205,8 @@ pub(super) fn uncollected(folder: &Path, agent: &AgentName) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use prony_record::FindingId;
+
     use super::*;
 
     fn message(sequence: u64) -> ResultMessage {

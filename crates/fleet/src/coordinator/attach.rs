@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use prony_record::finding::LossReason;
+
 use super::collector::{FollowEnd, ResultCollector};
 use super::error::FleetError;
 use super::events::{FleetEvent, LoadObserver};
@@ -11,7 +13,6 @@ use super::fleet::Fleet;
 use super::followed_run::FollowedRun;
 use super::leadership::{Leadership, LeadershipGuard};
 use super::lease::{Lease, LeaseGuard, LeaseTimeouts};
-use super::loss::LossReason;
 use super::request::FinishedRun;
 use super::{load, runs};
 use crate::names::AgentName;

@@ -4,14 +4,16 @@
 //! restarted. The results are stored with the run.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::{
+    ClockDoubtful, ClockUnchecked, Subject, UncheckedClocks, UncheckedReason,
+};
+use prony_record::{Finding, Severity};
 
 use super::collector::ResultCollector;
 use super::fleet::Fleet;
-use super::{orders, summary};
+use super::orders;
 use crate::clock::ClockOffset;
 use crate::names::AgentName;
 use crate::wire::RunManifest;
@@ -19,43 +21,6 @@ use crate::wire::RunManifest;
 /// Maximum time from the end of a load to the second comparison. After a longer time, normal drift
 /// could hide a change of the clock.
 const RECHECK_MAX: Duration = Duration::from_secs(600);
-
-/// Reason why a clock was not compared again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum UncheckedReason {
-    /// The first comparison may have used another machine's clock as the reference.
-    Elsewhere,
-    /// The load ended too long ago.
-    Long,
-    /// The agent was restarted after the first comparison.
-    Restarted,
-    /// The agent did not respond.
-    Gone,
-    /// The user ended the load without waiting for agents.
-    Hurried,
-}
-
-impl fmt::Display for UncheckedReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UncheckedReason::Elsewhere => {
-                f.write_str("first compared with another machine's clock")
-            }
-            UncheckedReason::Long => {
-                write!(
-                    f,
-                    "the load ended more than {} min ago",
-                    RECHECK_MAX.as_secs() / 60
-                )
-            }
-            UncheckedReason::Restarted => f.write_str("restarted since"),
-            UncheckedReason::Gone => f.write_str("not connected"),
-            UncheckedReason::Hurried => {
-                f.write_str("the load was ended without waiting for agents")
-            }
-        }
-    }
-}
 
 /// Results of the second comparison, for the agents whose parts are not lost.
 #[derive(Debug, Default)]
@@ -98,25 +63,17 @@ impl ClockRecheck {
     }
 
     fn unchecked(&self) -> Option<Finding> {
-        let mut by_why: BTreeMap<UncheckedReason, Vec<&str>> = BTreeMap::new();
-        for (name, why) in &self.unknown {
-            by_why.entry(*why).or_default().push(name.as_str());
+        let mut by_reason: BTreeMap<UncheckedReason, Vec<String>> = BTreeMap::new();
+        for (name, reason) in &self.unknown {
+            by_reason.entry(*reason).or_default().push(name.to_string());
         }
-        if by_why.is_empty() {
-            return None;
-        }
-        let each = by_why
-            .iter()
-            .map(|(why, names)| format!("{} ({why})", summary::shorten(names, usize::MAX)));
-        let text = format!(
-            "Clock changes during the load could not be ruled out: {}.",
-            each.collect::<Vec<_>>().join(", ")
-        );
-        Some(Finding::new(
-            FindingId::ClockUnchecked,
-            Severity::Note,
-            text,
-        ))
+        let unchecked = by_reason
+            .into_iter()
+            .map(|(reason, agents)| UncheckedClocks { reason, agents });
+        let unchecked = ClockUnchecked {
+            unchecked: unchecked.collect(),
+        };
+        (!self.unknown.is_empty()).then(|| Finding::of(Severity::Note, &unchecked))
     }
 }
 
@@ -141,7 +98,7 @@ impl Fleet {
             *why = if !is_here {
                 UncheckedReason::Elsewhere
             } else if self.is_long_over(manifest, collector, name) {
-                UncheckedReason::Long
+                UncheckedReason::LongAgo(RECHECK_MAX.as_secs() / 60)
             } else if there.get(name).is_some_and(|is| Some(is) != was) {
                 UncheckedReason::Restarted
             } else {
@@ -195,12 +152,9 @@ impl Fleet {
 }
 
 fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
-    Finding::new(
-        FindingId::ClockDoubtful,
-        Severity::Warning,
-        format!(
-            "Agent {name}: its clock changed during the load by {:.3} ms more than drift and measurement errors explain. Usually, the clock was set, or the machine was suspended. The start time of its part and the start skew are uncertain.",
-            disagreement_ns as f64 / 1e6
-        ),
-    )
+    let doubtful = ClockDoubtful {
+        unexplained_ms: disagreement_ns as f64 / 1e6,
+    };
+    let subject = Subject::Agent(name.to_string());
+    Finding::about(subject, Severity::Warning, &doubtful)
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use prony_record::finding::LossReason;
 use prony_record::{Outcome, SLICE};
 
 use super::events::{FleetEvent, ProgressUpdate};
 use super::feed::{AgentState, Feed, QUIET_AFTER};
 use super::followed_run::FollowedRun;
 use super::lease::RenewalOutcome;
-use super::loss::LossReason;
 use super::server_contact::{Outage, ServerContact};
 use super::{orders, runs};
 use crate::ledger::Ledger;

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use prony_load::{LoadSettings, typed_info};
 use prony_record::LoadInfo;
+use prony_record::finding::UncheckedReason;
 
 use super::choice::AgentChoice;
-use super::clock_recheck::{ClockRecheck, UncheckedReason};
+use super::clock_recheck::ClockRecheck;
 use super::collector::ResultCollector;
 use super::error::FleetError;
 use super::events::{FleetEvent, LoadObserver};

@@ -21,7 +21,6 @@ mod followed_run;
 mod leadership;
 mod lease;
 mod load;
-mod loss;
 mod orders;
 mod purge;
 mod record;

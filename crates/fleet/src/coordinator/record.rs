@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_experiment::abort;
+use prony_record::finding::LossReason;
 use prony_record::{
     Delta, DeltaTotals, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record,
     Throttling,
@@ -10,7 +11,6 @@ use prony_record::{
 
 use super::clock_recheck::ClockRecheck;
 use super::collector::{ReceivedPart, ResultCollector};
-use super::loss::LossReason;
 use super::start_times::first_start;
 use super::{findings, schedule, summary};
 use crate::names::AgentName;

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use prony_record::finding::ServerOutage;
+
 use super::events::FleetEvent;
 use super::followed_run::FollowedRun;
 use super::lease::LeaseTimeouts;
@@ -25,6 +27,17 @@ pub(super) struct Outage {
     pub(super) lasted: Duration,
     /// Lease of the run.
     pub(super) lease: Duration,
+}
+
+impl Outage {
+    /// Returns the figures of the outage for a finding.
+    pub(super) fn figures(&self) -> ServerOutage {
+        ServerOutage {
+            server: self.server.clone(),
+            lasted_s: self.lasted.as_secs_f64(),
+            lease_s: self.lease.as_secs_f64(),
+        }
+    }
 }
 
 /// State of the contact with the server.

@@ -1,12 +1,13 @@
 //! Computes the start times of agents, and reports late starts.
 
 use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Shard};
-use prony_record::{Finding, FindingId, Nanos, Severity};
+use prony_record::finding::{LateAgent, LateStart};
+use prony_record::{Finding, Nanos, Severity};
 
 use super::collector::ResultCollector;
 use super::schedule::warmup;
-use super::summary;
 use crate::division::AgentShard;
+use crate::names::AgentName;
 use crate::wire::{PartAssignment, PartEnd, RunManifest};
 
 /// Returns the delay of an agent's first request in nanoseconds, as measured by the coordinator's
@@ -55,36 +56,21 @@ pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Optio
         let late_ns = u64::try_from(first_start(manifest, part, end)?).ok()?;
         (late_ns > manifest.clock_bound_ns).then_some((late_ns, name))
     });
-    let mut late: Vec<(u64, &crate::names::AgentName)> = began.collect();
+    let mut late: Vec<(u64, &AgentName)> = began.collect();
     late.sort_by_key(|(late_ns, _)| std::cmp::Reverse(*late_ns));
-    let (most_ns, _) = *late.first()?;
-    let each = late
-        .iter()
-        .map(|(late_ns, name)| format!("{name} by {:.1} ms", *late_ns as f64 / 1e6));
-    let each = summary::shorten(&each.collect::<Vec<_>>(), usize::MAX);
-    let beyond_s = most_ns as f64 / 1e9 - manifest.load.warmup_s;
-    let (severity, meaning) = match (beyond_s > 0.0, manifest.load.is_open()) {
-        (false, _) => (
-            Severity::Note,
-            "All agents had started before the warm-up ended; the measured part is not affected."
-                .to_owned(),
-        ),
-        (true, false) => (
-            Severity::Warning,
-            format!(
-                "In the first {beyond_s:.1} s of the measured part, some agents had not started, so the load was lighter."
-            ),
-        ),
-        (true, true) => (
-            Severity::Warning,
-            format!(
-                "In the first {beyond_s:.1} s of the measured part, some agents had not started. Requests due in that time started late, and their response times include the delay."
-            ),
-        ),
+    let late = late.into_iter().map(|(late_ns, name)| LateAgent {
+        agent: name.to_string(),
+        late_ms: late_ns as f64 / 1e6,
+    });
+    let late = LateStart {
+        late: late.collect(),
+        bound_ms: manifest.clock_bound_ns as f64 / 1e6,
+        warmup_s: manifest.load.warmup_s,
+        is_open: manifest.load.is_open(),
     };
-    let bound_ms = manifest.clock_bound_ns as f64 / 1e6;
-    let text = format!(
-        "Agents started more than {bound_ms:.1} ms (--clock-bound) later than ordered: {each}. The start order may have arrived late, the machine may have been busy, or connecting may have taken too long. {meaning}"
-    );
-    Some(Finding::new(FindingId::LateStart, severity, text))
+    let severity = match late.beyond_warmup_s() > 0.0 {
+        true => Severity::Warning,
+        false => Severity::Note,
+    };
+    (!late.late.is_empty()).then(|| Finding::of(severity, &late))
 }

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::finding::Subject;
+use prony_record::finding::{Subject, listed_agents};
 use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 
-/// Maximum number of agent names that are listed in a message.
-const NAMES_MAX: usize = 6;
 /// Maximum number of distinct messages that are kept for one finding.
 const TEXTS_MAX: usize = 3;
 
@@ -52,10 +50,6 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     let mut texts: Vec<String> = shown
         .map(|(finding, names)| match (&finding.subject, &names[..]) {
             (Subject::Agent(agent), [name]) if agent == name => finding.text.clone(),
-            // The text may already contain the agent's name.
-            (_, [name]) if finding.text.starts_with(&format!("Agent {name} ")) => {
-                finding.text.clone()
-            }
             _ => format!("{}: {}", shorten(names, of), finding.text),
         })
         .collect();
@@ -84,12 +78,7 @@ pub(super) fn shorten(names: &[impl AsRef<str>], of: usize) -> String {
     match names.len() {
         1 => names[0].to_owned(),
         all if all == of => format!("all {of} agents"),
-        few if few <= NAMES_MAX => names.join(", "),
-        many => format!(
-            "{} and {} more",
-            names[..NAMES_MAX].join(", "),
-            many - NAMES_MAX
-        ),
+        _ => listed_agents(&names),
     }
 }
 
@@ -225,11 +214,6 @@ mod tests {
         );
         let text = "a12, a13, a14, a15, a16, a17 and 2 more: 12 failed.";
         assert_eq!(alike[0].text, text);
-        let itself = Finding::new(FindingId::AgentLost, Severity::Error, "Agent a was ended.");
-        let other = Finding::new(FindingId::AgentLost, Severity::Error, "Agent b was ended.");
-        let both = [("a", &[itself][..]), ("b", &[other][..])];
-        let merged = findings(both.into_iter(), 2);
-        assert_eq!(merged[0].text, "Agent a was ended. Agent b was ended.");
     }
 
     #[test]

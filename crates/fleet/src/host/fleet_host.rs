@@ -15,7 +15,8 @@ use prony_experiment::place::NetnsHandle;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_experiment::telemetry::{HostSample, TelemetrySample, WatchSpec};
 use prony_experiment::topology::Topology;
-use prony_record::{Finding, FindingId, Severity};
+use prony_record::finding::{AgentLoss, AgentLost, HostLoss, Subject};
+use prony_record::{Finding, Severity};
 
 use super::endpoint_check;
 use super::remote_service::RemoteService;
@@ -351,7 +352,7 @@ impl Host for FleetHost {
                 .unreported_loss()
                 .filter(|_| serving.contains(agent))
             {
-                findings.push(lost(session, &why));
+                findings.push(lost(session, why));
             }
         }
         findings
@@ -433,11 +434,11 @@ fn clear_foreign(host: &mut HostSample) {
     host.core_times.clear();
 }
 
-fn lost(session: &AgentSession, why: &str) -> Finding {
-    let text = format!(
-        "The agent of host {} was lost: {why}. Its services ended with it, or end when its \
-         lease expires. The results don't show the speed of the variant.",
-        session.agent()
-    );
-    Finding::new(FindingId::AgentLost, Severity::Error, text)
+fn lost(session: &AgentSession, loss: HostLoss) -> Finding {
+    let lost = AgentLost {
+        loss: AgentLoss::Host(loss),
+        outage: None,
+    };
+    let subject = Subject::Agent(session.agent().to_string());
+    Finding::about(subject, Severity::Error, &lost)
 }

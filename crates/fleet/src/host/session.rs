@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_experiment::host::HostError;
+use prony_record::finding::HostLoss;
 
 use crate::link::NatsLink;
 use crate::names::{AgentName, RunId};
@@ -48,7 +49,7 @@ struct SessionState {
     /// Start of the current outage of the NATS server.
     server_away: Option<Instant>,
     /// Reason why the agent is lost; `None` if it is not.
-    loss: Option<String>,
+    loss: Option<HostLoss>,
     is_loss_reported: bool,
 }
 
@@ -159,10 +160,10 @@ impl AgentSession {
                 return Err(self.error(format!("its agent did not complete a call in {seconds} s")));
             }
             if let Some(why) = self.loss() {
-                return Err(self.error(why));
+                return Err(self.error(why.to_string()));
             }
             match self.send_order(&order, RESPONSE_TIMEOUT) {
-                Ok(Reply::Host(HostReply::Unknown)) => self.lose("its agent was restarted"),
+                Ok(Reply::Host(HostReply::Unknown)) => self.lose(HostLoss::Restarted),
                 Ok(Reply::Host(reply)) => {
                     self.note_reply();
                     return Ok(reply);
@@ -190,7 +191,7 @@ impl AgentSession {
         match self.send(HostCall::Renew) {
             Ok(Reply::Host(HostReply::Done)) => self.note_reply(),
             Ok(Reply::Host(HostReply::Unknown)) => {
-                self.lose("its agent was restarted, or its lease ended");
+                self.lose(HostLoss::Forgotten);
             }
             Ok(_) | Err(_) => self.judge_silence(self.link.server_responds(RESPONSE_TIMEOUT)),
         }
@@ -211,9 +212,9 @@ impl AgentSession {
             (false, away) => {
                 let away = *state.server_away.insert(away.unwrap_or(now));
                 let silent = now.saturating_duration_since(away);
-                (silent >= SERVER_AWAY_MAX.max(self.lease)).then(|| {
-                    let (server, silent) = (self.link.server(), silent.as_secs());
-                    format!("the NATS server {server} has not responded for {silent} s")
+                (silent >= SERVER_AWAY_MAX.max(self.lease)).then(|| HostLoss::ServerAway {
+                    server: self.link.server().to_owned(),
+                    silent_s: silent.as_secs(),
                 })
             }
             (true, Some(_)) => {
@@ -223,7 +224,7 @@ impl AgentSession {
             (true, None) => {
                 let silent = now.saturating_duration_since(state.last_reply);
                 let is_lost = silent >= self.silence_max();
-                is_lost.then(|| format!("its agent has not responded for {} s", silent.as_secs()))
+                is_lost.then_some(HostLoss::Silent(silent.as_secs()))
             }
         };
         if let Some(why) = lost {
@@ -248,12 +249,12 @@ impl AgentSession {
     }
 
     /// Returns the reason why the agent is lost, or `None` if it is not.
-    pub(super) fn loss(&self) -> Option<String> {
+    pub(super) fn loss(&self) -> Option<HostLoss> {
         self.lock().loss.clone()
     }
 
     /// Like [`AgentSession::loss`], but returns the reason only once.
-    pub(super) fn unreported_loss(&self) -> Option<String> {
+    pub(super) fn unreported_loss(&self) -> Option<HostLoss> {
         let mut state = self.lock();
         let unreported = state.loss.clone().filter(|_| !state.is_loss_reported);
         state.is_loss_reported |= unreported.is_some();
@@ -265,8 +266,8 @@ impl AgentSession {
         (state.last_reply, state.server_away) = (Instant::now(), None);
     }
 
-    fn lose(&self, why: &str) {
-        self.lock().loss.get_or_insert_with(|| why.to_owned());
+    fn lose(&self, loss: HostLoss) {
+        self.lock().loss.get_or_insert(loss);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, SessionState> {

@@ -29,6 +29,14 @@ impl Subject {
         *self == Subject::Load
     }
 
+    /// Name of the agent or the service; empty for the load as a whole.
+    pub fn name(&self) -> &str {
+        match self {
+            Subject::Load => "",
+            Subject::Agent(name) | Subject::Service(name) => name,
+        }
+    }
+
     /// The load generator that the finding is about, as the subject of a sentence.
     pub(super) fn generator(&self) -> String {
         match self {

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 pub use experiment::*;
 pub use figures::{FigureMap, Figures, FiguresInfo, Subject};
-pub use fleet::AgentStalled;
+pub use fleet::*;
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
 pub use load::*;
 pub use registry::{FindingId, FindingKind, FindingName};
@@ -162,7 +162,7 @@ impl Finding {
     }
 
     fn kind_figures(&self) -> Option<FiguresInfo> {
-        self.id.known().and_then(FindingId::figures)
+        self.id.known().map(FindingId::figures)
     }
 
     /// Returns the finding's registry row, or `None` if the ID is from another version of prony.

@@ -11,7 +11,7 @@ use super::{FindingInfo, experiment, fleet, load, trial};
 /// Defines [`FindingId`]. Each line contains a variant, its ID, any IDs that earlier versions used,
 /// its row in the registry, and the type of its figures.
 macro_rules! registry {
-    ($($variant:ident $id:literal $([$($old:literal),+])? => $row:path $(, $figures:ty)?;)+) => {
+    ($($variant:ident $id:literal $([$($old:literal),+])? => $row:path, $figures:ty;)+) => {
         /// Every finding that this version of prony can create. JSON contains its ID
         /// ([`FindingId::as_str`]), which never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,11 +37,10 @@ macro_rules! registry {
                 }
             }
 
-            /// Returns the functions of the finding's figures, unless the component that creates it
-            /// composes its text.
-            pub fn figures(self) -> Option<FiguresInfo> {
+            /// Returns the functions of the finding's figures.
+            pub fn figures(self) -> FiguresInfo {
                 match self {
-                    $(FindingId::$variant => [$(FiguresInfo::of::<$figures>())?].into_iter().next(),)+
+                    $(FindingId::$variant => FiguresInfo::of::<$figures>(),)+
                 }
             }
 
@@ -53,9 +52,9 @@ macro_rules! registry {
             }
         }
 
-        $($(impl FindingKind for $figures {
+        $(impl FindingKind for $figures {
             const ID: FindingId = FindingId::$variant;
-        })?)+
+        })+
     };
 }
 
@@ -92,16 +91,16 @@ registry! {
     IoFallback "io-fallback" => load::IO_FALLBACK, load::IoFallback;
     LoadAborted "load-aborted" => load::LOAD_ABORTED, load::LoadAborted;
 
-    AgentLost "agent-lost" => fleet::AGENT_LOST;
-    Partial "partial" => fleet::PARTIAL;
+    AgentLost "agent-lost" => fleet::AGENT_LOST, fleet::AgentLost;
+    Partial "partial" => fleet::PARTIAL, fleet::Partial;
     AgentStalled "agent-stalled" => fleet::AGENT_STALLED, fleet::AgentStalled;
-    AgentFailed "agent-failed" => fleet::AGENT_FAILED;
-    AccountingMismatch "accounting-mismatch" ["books-differ"] => fleet::ACCOUNTING_MISMATCH;
-    SpoolFailed "spool-failed" => fleet::SPOOL_FAILED;
-    TargetUnreachable "target-unreachable" => fleet::TARGET_UNREACHABLE;
-    LateStart "late-start" => fleet::LATE_START;
-    ClockDoubtful "clock-doubtful" => fleet::CLOCK_DOUBTFUL;
-    ClockUnchecked "clock-unchecked" => fleet::CLOCK_UNCHECKED;
+    AgentFailed "agent-failed" => fleet::AGENT_FAILED, fleet::AgentFailed;
+    AccountingMismatch "accounting-mismatch" ["books-differ"] => fleet::ACCOUNTING_MISMATCH, fleet::AccountingMismatch;
+    SpoolFailed "spool-failed" => fleet::SPOOL_FAILED, fleet::SpoolFailed;
+    TargetUnreachable "target-unreachable" => fleet::TARGET_UNREACHABLE, fleet::TargetUnreachable;
+    LateStart "late-start" => fleet::LATE_START, fleet::LateStart;
+    ClockDoubtful "clock-doubtful" => fleet::CLOCK_DOUBTFUL, fleet::ClockDoubtful;
+    ClockUnchecked "clock-unchecked" => fleet::CLOCK_UNCHECKED, fleet::ClockUnchecked;
 
     ServiceEnded "service-ended" => trial::SERVICE_ENDED, trial::ServiceEnded;
     ServiceKilled "service-killed" => trial::SERVICE_KILLED, trial::ServiceKilled;

@@ -17,8 +17,8 @@ use super::interleaved::InterleavedBlock;
 use super::responses::ResponseDigests;
 use super::trial::{Trial, TrialPosition};
 use super::{
-    ExperimentEvent, ExperimentOutcome, FailedTrial, Forecast, Interrupt, Machines, RunSettings,
-    RunnerError, TrialError, TrialResult,
+    CommonFailure, ExperimentEvent, ExperimentOutcome, FailedTrial, Forecast, Interrupt, Machines,
+    RunSettings, RunnerError, TrialError, TrialResult,
 };
 use super::{entries, findings, noise, protocols, response_findings, rounds, service_cpu, why};
 use crate::plan::{BodyComparison, Plan};
@@ -219,10 +219,10 @@ impl<'a> Experiment<'a> {
             }
         }
         self.precheck_time = self.began.elapsed();
-        if let Some(text) = response_findings::all_failed(&checked) {
+        if let Some(failure) = response_findings::all_failed(&checked) {
             return Err(FailedTrial {
                 variant: None,
-                error: Box::new(TrialError::NothingSucceeded(text)),
+                error: Box::new(TrialError::NothingSucceeded(Some(failure))),
             });
         }
         self.rule_out(&checked)?;
@@ -501,8 +501,8 @@ impl<'a> Experiment<'a> {
         }
         let mut findings = records.iter().flat_map(|record| &record.findings);
         let errors = findings.find(|finding| finding.id == FindingId::Errors);
-        let text = errors.map(|finding| finding.text.clone());
-        Some(TrialError::NothingSucceeded(text.unwrap_or_default()))
+        let failure = errors.map(|finding| CommonFailure::Requests(Box::new(finding.clone())));
+        Some(TrialError::NothingSucceeded(failure))
     }
 
     fn observations(&self) -> Observations {

@@ -62,7 +62,7 @@ pub use resource_use::{CoreUse, ResourceUse};
 pub use responses::UnansweredRequest;
 pub use sampling::{LatestSample, collect};
 pub use trial::PROBE_DURATION;
-pub use trial_error::{FailedTrial, TargetFailure, TrialError};
+pub use trial_error::{CommonFailure, FailedTrial, TargetFailure, TrialError};
 pub use trial_result::{ServiceUse, SliceResult, TrialResult, TrialTelemetry};
 
 /// Options of a run that don't come from the plan.

@@ -12,6 +12,7 @@ use prony_stats::{Design, Evaluation, FactorEffect, Levels};
 
 use super::experiment_finding::ExperimentFinding;
 use super::responses::{self, ResponseDigests};
+use super::trial_error::CommonFailure;
 use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
@@ -47,9 +48,9 @@ pub(crate) fn of(
     found
 }
 
-/// Returns a description of the first unexpected status if all responses of all variants have one.
-/// In that case, nothing can be compared.
-pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
+/// Returns the first unexpected status if all responses of all variants have one. In that case,
+/// nothing can be compared.
+pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<CommonFailure> {
     let is_failing = |of_variant: &ResponseDigests| {
         let unexpected = responses::unexpected(of_variant).len();
         unexpected > 0 && unexpected == of_variant.digests.len()
@@ -58,18 +59,11 @@ pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
         return None;
     }
     let first = responses.first()?.digests.values().next()?;
-    Some(match &first.tls_expected {
-        Some(cause) => format!(
-            "{} returns status {}: {cause}",
-            first.url_or_request(),
-            first.status.unwrap_or_default()
-        ),
-        None => format!(
-            "{} returns status {}; the load expects {} (expect_status)",
-            first.url_or_request(),
-            first.status.unwrap_or_default(),
-            first.expected_statuses.as_deref().unwrap_or_default()
-        ),
+    Some(CommonFailure::Status {
+        request: first.url_or_request().to_owned(),
+        status: first.status.unwrap_or_default(),
+        expected: first.expected_statuses.clone().unwrap_or_default(),
+        tls_expected: first.tls_expected.clone(),
     })
 }
 

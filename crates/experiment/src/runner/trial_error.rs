@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_load::{NotReady as WaitError, RunError, SpecError};
-use prony_record::{LoadAbort, number, quantity};
+use prony_record::{Finding, LoadAbort, number, quantity};
 
 use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
@@ -80,8 +80,47 @@ pub enum TrialError {
         /// The condition that held.
         abort: LoadAbort,
     },
-    /// No request of any variant succeeded in a whole block. Contains the most frequent failures.
-    NothingSucceeded(String),
+    /// No request of any variant succeeded, neither in the check nor in a whole block.
+    NothingSucceeded(Option<CommonFailure>),
+}
+
+/// Failure of all requests of all variants.
+#[derive(Debug)]
+pub enum CommonFailure {
+    /// A status that counts as a failure, in the check before the first block.
+    Status {
+        /// Method and URL of the first request.
+        request: String,
+        /// Status of its response.
+        status: u16,
+        /// Statuses that the load expects.
+        expected: String,
+        /// Cause, if the server expects TLS.
+        tls_expected: Option<String>,
+    },
+    /// The finding `errors` of a trial, with the most frequent failures.
+    Requests(Box<Finding>),
+}
+
+impl fmt::Display for CommonFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommonFailure::Status {
+                request,
+                status,
+                expected,
+                tls_expected,
+            } => match tls_expected {
+                Some(cause) => write!(f, "{request} returns status {status}: {cause}"),
+                None => write!(
+                    f,
+                    "{request} returns status {status}; the load expects {expected} \
+                     (expect_status)"
+                ),
+            },
+            CommonFailure::Requests(finding) => f.write_str(&finding.text),
+        }
+    }
 }
 
 impl TrialError {
@@ -176,15 +215,11 @@ impl fmt::Display for TrialError {
             TrialError::Aborted { block, abort } => {
                 write!(f, "block {block}: {}", abort.text())
             }
-            TrialError::NothingSucceeded(text) => {
-                write!(
-                    f,
-                    "no request of any variant succeeded, so nothing can be compared"
-                )?;
-                if text.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ": {text}")
+            TrialError::NothingSucceeded(failure) => {
+                f.write_str("no request of any variant succeeded, so nothing can be compared")?;
+                match failure {
+                    Some(failure) => write!(f, ": {failure}"),
+                    None => Ok(()),
                 }
             }
         }

@@ -1,5 +1,8 @@
 //! Tests of statuses and bodies that differ between variants.
 
+use prony_experiment::runner::{CommonFailure, TrialError};
+use prony_record::finding::Errors;
+
 use super::*;
 
 #[test]
@@ -30,15 +33,16 @@ fn without_any_success_the_experiment_ends_after_one_block() {
         nginx_plan("Hello", "").replace("Hello", "Hi")
     );
     let finished = lab.run(&plan(&text), false, &mut quiet);
-    let failure = finished
-        .failed
-        .expect("the experiment must fail")
-        .to_string();
+    let failed = finished.failed.expect("the experiment must fail");
+    let TrialError::NothingSucceeded(Some(CommonFailure::Requests(finding))) = &*failed.error
+    else {
+        panic!("{failed}");
+    };
+    let errors: Errors = finding.figures().unwrap();
     assert!(
-        failure.contains("no request of any variant succeeded"),
-        "{failure}"
+        errors.outcomes.contains_key("unexpected_size"),
+        "{errors:?}"
     );
-    assert!(failure.contains("unexpected_size"), "{failure}");
     assert_eq!(finished.document.blocks, 1);
 }
 

@@ -312,7 +312,7 @@ mod tests {
         (first.effect.low, first.effect.high) = (Some(0.89), Some(0.91));
         (first.blocks, first.doubt) = (5, Some("other programs ran".to_owned()));
         let claim = format!("{} is 10.0% slower than {}", first.name, first.against_name);
-        document.findings = vec![Finding::new(
+        document.findings = vec![Finding::stored(
             FindingId::NoisyMachine,
             Severity::Warning,
             "Noise.",
@@ -408,7 +408,7 @@ mod tests {
     fn trust_follows_the_most_severe_finding() {
         let mut document = verdict(&[(Verdict::Slower, 0.9)]);
         assert_eq!(trust(&document).0, Tone::Good);
-        let finding = |severity| Finding::new(FindingId::Errors, severity, "");
+        let finding = |severity| Finding::stored(FindingId::Errors, severity, "");
         document.findings.push(finding(Severity::Note));
         assert_eq!(trust(&document).0, Tone::Good);
         document.findings.push(finding(Severity::Warning));

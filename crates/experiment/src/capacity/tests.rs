@@ -89,7 +89,7 @@ impl ProbeLoads for SimulatedLoads {
         if self.saturated_from.is_some_and(|from| rate >= from) {
             record.response_time_us.p99 = 1e6;
             let text = "made up";
-            let finding = Finding::new(FindingId::GeneratorSaturated, Severity::Error, text);
+            let finding = Finding::stored(FindingId::GeneratorSaturated, Severity::Error, text);
             record.findings.push(finding);
         }
         Ok(record)
@@ -230,7 +230,7 @@ fn a_search_ends_when_the_server_dies_and_keeps_the_rates_that_were_met() {
 #[test]
 fn a_probe_does_not_contradict_the_capacity() {
     for (severity, is_listed) in [(Severity::Warning, false), (Severity::Error, true)] {
-        let finding = Finding::new(FindingId::ScheduleMissed, severity, "made up");
+        let finding = Finding::stored(FindingId::ScheduleMissed, severity, "made up");
         let mut loads = SimulatedLoads {
             finding: Some(finding),
             ..SimulatedLoads::default()

@@ -88,7 +88,7 @@ fn a_good_experiment_has_no_findings() {
 #[test]
 fn a_finding_has_the_severity_that_it_has_in_half_of_the_trials() {
     let mut results = trials(5, |_, _, _| 1000.0);
-    let saturated = || Finding::new(FindingId::GeneratorSaturated, Severity::Error, "Busy.");
+    let saturated = || Finding::stored(FindingId::GeneratorSaturated, Severity::Error, "Busy.");
     let of_tcp = |results: &mut Vec<TrialResult>, count: usize| {
         let tcp = results.iter_mut().filter(|result| result.variant == 0);
         tcp.take(count)
@@ -120,7 +120,11 @@ fn a_slow_library_is_a_note_if_the_experiment_compares_libraries() {
         let mut found: Vec<ExperimentFinding> = variants
             .iter()
             .map(|&variant| ExperimentFinding {
-                finding: Finding::new(FindingId::CryptoUnaccelerated, Severity::Warning, "Slow."),
+                finding: Finding::stored(
+                    FindingId::CryptoUnaccelerated,
+                    Severity::Warning,
+                    "Slow.",
+                ),
                 variants: vec![variant],
             })
             .collect();
@@ -142,7 +146,7 @@ fn a_slow_library_is_a_note_if_the_experiment_compares_libraries() {
 #[test]
 fn a_load_that_lost_an_agent_once_is_an_error() {
     let mut results = trials(5, |_, _, _| 1000.0);
-    let partial = Finding::new(FindingId::Partial, Severity::Error, "Half of it.");
+    let partial = Finding::stored(FindingId::Partial, Severity::Error, "Half of it.");
     results[2].record = Some(record(vec![partial]));
     let found = of_loads(&results, 2, &name);
     assert_eq!(found[0].finding.severity, Severity::Error);
@@ -215,7 +219,7 @@ fn service_events_are_reported_once_per_variant_and_service() {
 #[test]
 fn the_same_finding_of_several_variants_is_reported_once() {
     let mut results = trials(3, |_, _, _| 1000.0);
-    let starved = Finding::new(FindingId::GeneratorStarved, Severity::Warning, "No core.");
+    let starved = Finding::stored(FindingId::GeneratorStarved, Severity::Warning, "No core.");
     results
         .iter_mut()
         .for_each(|result| result.record = Some(record(vec![starved.clone()])));
@@ -448,7 +452,7 @@ fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
     }
     let design = design();
     let mut evaluation = evaluate(&design, &observed, &[]).unwrap();
-    let finding = Finding::new(id, Severity::Error, "Text.");
+    let finding = Finding::stored(id, Severity::Error, "Text.");
     withhold(
         &mut evaluation,
         &design,
@@ -491,7 +495,7 @@ fn a_stalled_generator_in_one_of_many_trials_withholds_rate_and_times() {
         verdicts(0.8, FindingId::AgentStalled, 1),
         [Withheld, Slower]
     );
-    let stalled = Finding::new(FindingId::GeneratorStalled, Severity::Error, "It stalled.");
+    let stalled = Finding::stored(FindingId::GeneratorStalled, Severity::Error, "It stalled.");
     let mut results: Vec<TrialResult> = (0..5).map(|block| trial(block, 0, 0, 1000.0)).collect();
     results[3].record = Some(record(vec![stalled]));
     let found = of_loads(&results, 1, &|_| "unix".to_owned());

@@ -76,7 +76,7 @@ fn a_last_block_that_lost_a_machine_is_run_again() {
     let path = trials.into_iter().find(is_last).unwrap().join("trial.json");
     let mut trial: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let lost = Finding::new(
+    let lost = Finding::stored(
         FindingId::AgentLost,
         Severity::Error,
         "The agent of host a was lost.",

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_same_finding_of_several_agents_is_merged() {
-        let finding = |id: FindingId, severity, text: &str| Finding::new(id, severity, text);
+        let finding = |id: FindingId, severity, text: &str| Finding::stored(id, severity, text);
         let a = [
             finding(FindingId::Errors, Severity::Note, "1 of 10 failed."),
             finding(FindingId::IoFallback, Severity::Note, "No ring."),
@@ -193,7 +193,7 @@ mod tests {
                 let text = format!("{} failed.", n.min(12));
                 (
                     format!("a{n}"),
-                    Finding::new(FindingId::Errors, severity, text),
+                    Finding::stored(FindingId::Errors, severity, text),
                 )
             })
             .collect();
@@ -231,7 +231,7 @@ mod tests {
         let merged = findings([("a", &a[..]), ("old", &[]), ("b", &b[..])].into_iter(), 2);
         assert_eq!(merged[0].text, format!("all 2 agents: {}", b[0].text));
         // Findings that can't be combined are listed, such as one of an older agent.
-        let old = [Finding::new(
+        let old = [Finding::stored(
             FindingId::GeneratorStarved,
             Severity::Warning,
             "Old.",

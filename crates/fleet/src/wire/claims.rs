@@ -287,7 +287,7 @@ mod tests {
     fn texts_are_bounded_and_legible() {
         let finding = |id: &str, text: String| Finding {
             id: id.to_owned().into(),
-            ..Finding::new(FindingId::IoFallback, Severity::Note, text)
+            ..Finding::stored(FindingId::IoFallback, Severity::Note, text)
         };
         let claimed = [
             finding("errors", "\x1b]0;title\x07".to_owned()),

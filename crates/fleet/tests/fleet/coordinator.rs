@@ -87,7 +87,7 @@ pub(crate) fn same_counts(record: &Record, all: &Delta) {
 fn parts_add_up_to_the_last_bucket() {
     let other = AgentScript {
         deltas: (3..9).map(crate::scripted_agent::measured).collect(),
-        findings: vec![Finding::new(
+        findings: vec![Finding::stored(
             FindingId::Errors,
             Severity::Note,
             "Some failed.",

@@ -155,10 +155,10 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
     let absurd = AgentScript {
         span: Some((0, u64::MAX)),
         findings: vec![
-            Finding::new(FindingId::Errors, Severity::Note, "\x1b[2J"),
+            Finding::stored(FindingId::Errors, Severity::Note, "\x1b[2J"),
             Finding {
                 id: "NOT A NAME".to_owned().into(),
-                ..Finding::new(FindingId::Errors, Severity::Note, "x")
+                ..Finding::stored(FindingId::Errors, Severity::Note, "x")
             },
         ],
         ..AgentScript::default()

@@ -75,7 +75,7 @@ fn evil_finding(severity: Severity) -> Finding {
     Finding {
         id: EVIL.to_owned().into(),
         severity,
-        ..Finding::new(FindingId::IoFallback, Severity::Note, EVIL)
+        ..Finding::stored(FindingId::IoFallback, Severity::Note, EVIL)
     }
 }
 

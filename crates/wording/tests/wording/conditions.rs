@@ -164,7 +164,7 @@ fn ids_of_incomplete_loads_are_conditions() {
         let named = LoadCondition::parse(name).unwrap();
         assert_eq!(named.to_string(), name);
         assert_eq!(failure(&named, &record), None);
-        let finding = Finding::new(id, Severity::Error, "Half of it.");
+        let finding = Finding::stored(id, Severity::Error, "Half of it.");
         record.findings.push(finding);
         assert_eq!(failure(&named, &record), Some(format!("{name} is 1")));
         let counted = LoadCondition::parse(&format!("{name} > 0")).unwrap();

@@ -196,7 +196,7 @@ fn open() -> LoadFigures {
         starved: 0.12,
         cpu_percent: 190.0,
     });
-    figures.findings = vec![Finding::new(
+    figures.findings = vec![Finding::stored(
         FindingId::GeneratorSaturated,
         Severity::Error,
         "The generator's busiest worker was busy 99% of the time, late with its starts: the \
@@ -252,17 +252,17 @@ fn failing() -> LoadFigures {
         (503, 132_000),
     ];
     figures.findings = vec![
-        Finding::new(
+        Finding::stored(
             FindingId::RequestsRetried,
             Severity::Note,
             "7 requests were sent once more.",
         ),
-        Finding::new(
+        Finding::stored(
             FindingId::Errors,
             Severity::Error,
             "34% of the requests failed: 80,000 reset.",
         ),
-        Finding::new(
+        Finding::stored(
             FindingId::GeneratorStarved,
             Severity::Warning,
             "A worker had no core.",

@@ -101,7 +101,7 @@ const RATE: [Metric; 1] = [Metric::RatePerS];
 
 #[test]
 fn a_withheld_difference_is_described_as_such() {
-    let error = Finding::new(FindingId::BytesDiffer, Severity::Error, "made up");
+    let error = Finding::stored(FindingId::BytesDiffer, Severity::Error, "made up");
     let findings: [FindingOfVariants<'_>; 1] = [(&error, &[TCP])];
     let of = |tcp_per_s| {
         let metrics = [
@@ -415,9 +415,9 @@ fn a_certain_change_within_the_margin_is_equivalent() {
 
 #[test]
 fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
-    let crypto = Finding::new(FindingId::CryptoUnaccelerated, Severity::Warning, "slow");
-    let noisy = Finding::new(FindingId::NoisyMachine, Severity::Warning, "noise");
-    let errors = Finding::new(FindingId::Errors, Severity::Note, "some failed");
+    let crypto = Finding::stored(FindingId::CryptoUnaccelerated, Severity::Warning, "slow");
+    let noisy = Finding::stored(FindingId::NoisyMachine, Severity::Warning, "noise");
+    let errors = Finding::stored(FindingId::Errors, Severity::Note, "some failed");
     let found: [FindingOfVariants<'_>; 3] =
         [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
     let metrics = [
@@ -528,7 +528,7 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
     let unknown = kinds(&|_, _| {});
     assert_eq!(unknown, [BottleneckKind::Unknown; 2]);
     let saturated = kinds(&|variant, result| {
-        let finding = Finding::new(FindingId::GeneratorSaturated, Severity::Error, "");
+        let finding = Finding::stored(FindingId::GeneratorSaturated, Severity::Error, "");
         if let (UNIX, Some(record)) = (variant, &mut result.record) {
             record.findings.push(finding);
         }

@@ -79,7 +79,7 @@ fn sockets() -> SampleExperiment {
         // Earlier versions stored this finding with severity `note`.
         findings: vec![Finding {
             severity: Severity::Note,
-            ..Finding::new(
+            ..Finding::stored(
                 FindingId::OrderEffect,
                 Severity::Warning,
                 "Trials that ran first in their block were 0.4% faster than those that ran last. \
@@ -117,7 +117,7 @@ fn demo() -> SampleExperiment {
                 failed_share: 0.0,
             }
         },
-        findings: vec![Finding::new(
+        findings: vec![Finding::stored(
             FindingId::NoisyMachine,
             Severity::Warning,
             "Other processes used 6% of the cores while trials ran. This widens the intervals. \
@@ -156,7 +156,7 @@ fn errors() -> SampleExperiment {
                 failed_share: if fails { 0.12 } else { 0.0 },
             }
         },
-        findings: vec![Finding::new(
+        findings: vec![Finding::stored(
             FindingId::Errors,
             Severity::Error,
             "12% of the requests to http://127.0.0.1:8002/ failed (unexpected_status 503), none of \
@@ -202,7 +202,7 @@ fn ciphers() -> SampleExperiment {
             system: 14.0,
             failed_share: 0.0,
         },
-        findings: vec![Finding::new(
+        findings: vec![Finding::stored(
             FindingId::FewBlocks,
             Severity::Note,
             "At this noise, 5 blocks show differences of about 12% or more. A plan with 15 blocks \
@@ -257,7 +257,7 @@ fn portable() -> SampleExperiment {
                 failed_share: 0.0,
             }
         },
-        findings: vec![Finding::new(
+        findings: vec![Finding::stored(
             FindingId::FewBlocks,
             Severity::Warning,
             "3 blocks give wide intervals. Raise blocks in [trials].",
@@ -329,7 +329,7 @@ fn noisy() -> SampleExperiment {
                 failed_share: 0.0,
             }
         },
-        findings: vec![Finding::new(
+        findings: vec![Finding::stored(
             FindingId::NoisyMachine,
             Severity::Warning,
             "In 12 of 12 trials, other processes used up to 61% of a core (mostly backup), and \

@@ -210,7 +210,7 @@ fn failing(noise: &mut Noise) -> Record {
     record.response_time_us.at_least = vec!["p99_9".to_owned(), "max".to_owned()];
     record.service_time_us.at_least = vec!["p99_9".to_owned(), "max".to_owned()];
     record.series[4].failed = 531;
-    record.findings = vec![Finding::new(
+    record.findings = vec![Finding::stored(
         FindingId::Errors,
         Severity::Error,
         "3.3% of the requests failed, most with status 503. Percentiles cover only successful \
@@ -328,7 +328,7 @@ fn open(noise: &mut Noise) -> Record {
     record.totals.unstarted = 13_830;
     record.totals.censored = 13_958;
     record.totals.started = record.totals.ok + 128;
-    record.findings = vec![Finding::new(
+    record.findings = vec![Finding::stored(
         FindingId::ScheduleMissed,
         Severity::Warning,
         "The load reached 80% of the offered rate: 13,830 requests were due but found no free \

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 
 use prony_frontends::curl;
-use prony_load::{GivenSetting, input_file};
+use prony_load::{GivenSetting, SettingsError, flag_of, input_file};
 
 use crate::arguments::LoadArgs;
 use crate::command_line::quoted;
@@ -40,11 +40,11 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
 ///
 /// The message names the curl option that is not supported, or the flag that conflicts with the
 /// command.
-pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), String> {
+pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), SettingsError> {
     let Some(text) = typed.curl.take() else {
         return Ok(());
     };
-    let wrong = |error: String| format!("{FLAG}: {error}");
+    let wrong = |error: SettingsError| error.at(FLAG);
     let command = text_of(&text).and_then(|text| curl::parse(&text));
     let command = command.map_err(wrong)?;
     let combined = typed.load.settings.combined(&command.settings);
@@ -53,29 +53,33 @@ pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), String> {
     Ok(())
 }
 
-fn contradiction(both: &GivenSetting) -> String {
+fn contradiction(both: &GivenSetting) -> SettingsError {
     let flag = match (both.key.as_str(), both.values.first()) {
         ("header", Some(line)) => {
             let name = line.split(':').next().unwrap_or_default();
             format!("--header '{name}: …'")
         }
-        _ => format!("--{}", both.key.replace('_', "-")),
+        _ => flag_of(&both.key),
     };
-    format!("the curl command contradicts {flag}; remove the flag, or edit the command")
+    SettingsError::from(format!("the curl command contradicts {flag}"))
+        .hint("remove the flag")
+        .hint("edit the command")
 }
 
 /// Returns the text of the curl command: the typed text, or the content of `@FILE` or standard
 /// input.
-fn text_of(typed: &str) -> Result<String, String> {
-    let too_long = || format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
+fn text_of(typed: &str) -> Result<String, SettingsError> {
     if typed == "-" {
         let mut text = String::new();
         let mut input = io::stdin().lock().take(COMMAND_BYTES_MAX + 1);
         input
             .read_to_string(&mut text)
-            .map_err(|error| format!("standard input: {error}"))?;
+            .map_err(|error| SettingsError::from(error.to_string()).at("standard input"))?;
         return match text.len() as u64 > COMMAND_BYTES_MAX {
-            true => Err(format!("standard input: {}", too_long())),
+            true => {
+                let error = format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
+                Err(SettingsError::from(error).at("standard input"))
+            }
             false => Ok(text),
         };
     }
@@ -83,8 +87,8 @@ fn text_of(typed: &str) -> Result<String, String> {
         return Ok(typed.to_owned());
     };
     let bytes = input_file::read(file.as_ref(), COMMAND_BYTES_MAX)
-        .map_err(|error| format!("{file}: {error}"))?;
-    input_file::decode(bytes).map_err(|error| format!("{file}: {error}"))
+        .map_err(|error| SettingsError::from(error.to_string()).at(file))?;
+    input_file::decode(bytes).map_err(|error| SettingsError::from(error).at(file))
 }
 
 #[cfg(test)]

@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn messages_name_the_options_of_the_tool() {
         let refused = |settings: &LoadSettings, url: &str, tool: Tool| {
-            let refusal = session::resolve(Some(url), settings).err().unwrap();
-            refusal.message(tool.notation())
+            let error = session::resolve(url, settings).err().unwrap();
+            error.in_notation(tool.notation())
         };
         let public = LoadSettings::default();
         for tool in Tool::ALL {

@@ -1,5 +1,6 @@
 //! Runs a load for a front end until it ends or is interrupted.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use prony_load::script::Director;
 use prony_load::{
-    Braces, Control, LoadScope, LoadSettings, LoadSpec, Notation, RunResult, SpecError, run_with,
+    Braces, Control, LoadScope, LoadSettings, LoadSpec, RunResult, SettingsError, SpecError,
+    run_with,
 };
 
 use crate::Tool;
@@ -67,39 +69,21 @@ pub struct Session {
     pub stop: Arc<Stop>,
 }
 
-/// Reason why a front end can't run a load.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The arguments are wrong.
-    Wrong(String),
-    /// The machine refused an operation.
-    Environment(String),
-    /// The engine rejects the load.
-    Load(SpecError),
-}
-
 /// What sets [`LoadSettings::public`] in every front end.
 pub(crate) const PUBLIC: (&str, &str) = ("public", "PRONY_PUBLIC=1");
 
-impl Refusal {
-    /// Returns the message, in which `notation` names the engine's settings.
-    pub(crate) fn message(&self, notation: Notation) -> String {
-        match self {
-            Refusal::Wrong(text) | Refusal::Environment(text) => text.clone(),
-            Refusal::Load(error) => error.in_notation(notation),
-        }
+/// Prints the reason why a tool can't run a load to standard error.
+pub(crate) fn report(error: &SpecError, tool: Tool) -> Ending {
+    complain(tool.name(), &error.in_notation(tool.notation()));
+    match error {
+        SpecError::Settings(_) | SpecError::Name { .. } => Ending::Wrong,
+        SpecError::Environment(_) => Ending::Refused,
     }
+}
 
-    /// Prints the reason to standard error, with the tool's name as its prefix.
-    pub(crate) fn report(&self, tool: Tool) -> Ending {
-        complain(tool.name(), &self.message(tool.notation()));
-        match self {
-            Refusal::Wrong(_) | Refusal::Load(SpecError::Settings(_) | SpecError::Name { .. }) => {
-                Ending::Wrong
-            }
-            Refusal::Environment(_) | Refusal::Load(SpecError::Environment(_)) => Ending::Refused,
-        }
-    }
+/// The error of a file that can't be created or written.
+pub(crate) fn file_error(name: &str, error: &io::Error) -> SpecError {
+    SpecError::Environment(SettingsError::from(error.to_string()).at(name))
 }
 
 /// Returns the scope in which front ends resolve their loads. Braces in URLs, headers and bodies
@@ -112,10 +96,8 @@ pub(crate) fn literal_scope() -> LoadScope {
 }
 
 /// Resolves the arguments to a load that is ready to run.
-pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
-    options
-        .resolve_within(url, &literal_scope())
-        .map_err(Refusal::Load)
+pub(crate) fn resolve(url: &str, options: &LoadSettings) -> Result<LoadSpec, SpecError> {
+    options.resolve_within(Some(url), &literal_scope())
 }
 
 /// Callback that [`run`] invokes at intervals during a load, on the thread that called it.
@@ -132,7 +114,7 @@ pub(crate) fn run(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
     tick: Option<PeriodicCallback<'_>>,
-) -> Result<RunResult, Refusal> {
+) -> Result<RunResult, SpecError> {
     let control = Arc::new(Control::new(spec.info().threads));
     *session.stop.running() = Some(control.clone());
     if session.stop.is_asked() {
@@ -159,5 +141,5 @@ pub(crate) fn run(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     *session.stop.running() = None;
-    result.map_err(|error| Refusal::Environment(error.to_string()))
+    result.map_err(|error| SpecError::Environment(error.to_string().into()))
 }

@@ -77,17 +77,17 @@ enum HintForm {
 
 impl SettingsError {
     /// Creates an error whose text begins with the name of the setting at fault.
-    pub(crate) fn of(setting: &'static str) -> SettingsError {
+    pub fn of(setting: &'static str) -> SettingsError {
         SettingsError::about(setting).name(setting)
     }
 
     /// Creates an error whose text begins with the setting at fault and its value.
-    pub(crate) fn value(setting: &'static str, value: impl fmt::Display) -> SettingsError {
+    pub fn value(setting: &'static str, value: impl fmt::Display) -> SettingsError {
         SettingsError::about(setting).and_value(setting, value)
     }
 
     /// Creates an error for a setting, with an empty message.
-    pub(crate) fn about(setting: &'static str) -> SettingsError {
+    pub fn about(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),
             ..SettingsError::default()
@@ -95,12 +95,12 @@ impl SettingsError {
     }
 
     /// Begins a hint after a semicolon, or an alternative to such a hint.
-    pub(crate) fn hint(self, text: impl Into<String>) -> SettingsError {
+    pub fn hint(self, text: impl Into<String>) -> SettingsError {
         self.begin_hint(HintForm::AfterSemicolon, text)
     }
 
     /// Begins a hint in parentheses, or an alternative to such a hint.
-    pub(crate) fn hint_in_parentheses(self, text: impl Into<String>) -> SettingsError {
+    pub fn hint_in_parentheses(self, text: impl Into<String>) -> SettingsError {
         self.begin_hint(HintForm::InParentheses, text)
     }
 
@@ -121,32 +121,34 @@ impl SettingsError {
     }
 
     /// Appends text.
-    pub(crate) fn text(self, text: impl Into<String>) -> SettingsError {
+    pub fn text(self, text: impl Into<String>) -> SettingsError {
         self.push(MessagePart::Text(text.into()))
     }
 
     /// Appends the name of a setting.
-    pub(crate) fn name(self, setting: &'static str) -> SettingsError {
+    pub fn name(self, setting: &'static str) -> SettingsError {
         self.push(MessagePart::Name(setting))
     }
 
     /// Appends the name of a setting with its value.
-    pub(crate) fn and_value(
-        self,
-        setting: &'static str,
-        value: impl fmt::Display,
-    ) -> SettingsError {
+    pub fn and_value(self, setting: &'static str, value: impl fmt::Display) -> SettingsError {
         self.push(MessagePart::Value(setting, value.to_string()))
     }
 
-    /// Sets the place, such as a file and line. An empty place is none.
-    pub(crate) fn at(mut self, place: impl Into<String>) -> SettingsError {
-        self.place = place.into();
+    /// Adds a place, such as a file and line, before the places that the error has. An empty place
+    /// is none.
+    pub fn at(mut self, place: impl Into<String>) -> SettingsError {
+        let place = place.into();
+        self.place = match (place.as_str(), self.place.as_str()) {
+            (_, "") => place,
+            ("", _) => self.place,
+            (outer, inner) => format!("{outer}: {inner}"),
+        };
         self
     }
 
     /// Appends another error, whose place becomes a part of the cause.
-    pub(crate) fn append(mut self, other: SettingsError) -> SettingsError {
+    pub fn append(mut self, other: SettingsError) -> SettingsError {
         if !other.place.is_empty() {
             let place = format!("{}: ", other.place);
             self.cause.push(MessagePart::Text(place));
@@ -260,6 +262,18 @@ pub enum SpecError {
 }
 
 impl SpecError {
+    /// Adds a place before the places that the error has.
+    #[must_use]
+    pub fn at(self, place: &str) -> SpecError {
+        match self {
+            SpecError::Settings(error) => SpecError::Settings(error.at(place)),
+            SpecError::Environment(error) => SpecError::Environment(error.at(place)),
+            SpecError::Name { host, error } => {
+                SpecError::Settings(name_error(&host, &error).at(place))
+            }
+        }
+    }
+
     /// The key of the setting that caused the error, if there is one.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
@@ -274,16 +288,16 @@ impl SpecError {
             SpecError::Settings(error) | SpecError::Environment(error) => {
                 error.in_notation(notation)
             }
-            SpecError::Name { host, error } => {
-                let cause = format!("{host}: no address for this name ({error})");
-                SettingsError::from(cause)
-                    .hint("check the name")
-                    .hint("give an address with ")
-                    .name("resolve")
-                    .in_notation(notation)
-            }
+            SpecError::Name { host, error } => name_error(host, error).in_notation(notation),
         }
     }
+}
+
+fn name_error(host: &str, error: &str) -> SettingsError {
+    SettingsError::from(format!("{host}: no address for this name ({error})"))
+        .hint("check the name")
+        .hint("give an address with ")
+        .name("resolve")
 }
 
 /// Formats the error in the notation of flags.
@@ -362,20 +376,21 @@ mod tests {
             .hint("ask for permission")
             .hint_in_parentheses("remove ")
             .name("source")
-            .at("urls.txt:3");
+            .at("3")
+            .at("urls.txt");
         assert_eq!(
             error.in_notation(Notation::Flags),
-            "urls.txt:3: --source is refused; set --public, use --resolve a:80:127.0.0.1 for \
+            "urls.txt: 3: --source is refused; set --public, use --resolve a:80:127.0.0.1 for \
              the host, or ask for permission (remove --source)"
         );
         assert_eq!(
             error.in_notation(Notation::Keys),
-            "urls.txt:3: source is refused; set public, use resolve = \"a:80:127.0.0.1\" for \
+            "urls.txt: 3: source is refused; set public, use resolve = \"a:80:127.0.0.1\" for \
              the host, or ask for permission (remove source)"
         );
         assert_eq!(
             error.in_notation(OPTIONS),
-            "urls.txt:3: --source is refused; set PRONY_PUBLIC=1, or ask for permission"
+            "urls.txt: 3: --source is refused; set PRONY_PUBLIC=1, or ask for permission"
         );
     }
 

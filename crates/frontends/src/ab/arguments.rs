@@ -5,12 +5,11 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use prony_load::{HttpProxy, SourceRange, TlsVersion};
+use prony_load::{HttpProxy, SettingsError, SourceRange, SpecError, TlsVersion};
 use prony_record::quantity;
 
 use super::url::AbUrl;
 use crate::getopt::{OptionArgument, OptionError, OptionPlacement, OptionSpec, Options};
-use crate::session::Refusal;
 
 /// Number of requests that `-t` implies according to ab's manual.
 const TIMED_REQUESTS: u64 = 50_000;
@@ -32,11 +31,21 @@ pub(super) enum AbCommand {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AbArgumentsError {
     /// Invalid arguments. The usage is printed after the message.
-    Usage(String),
+    Usage(SettingsError),
     /// A flag has an invalid value.
-    Value(String),
+    Value(SettingsError),
     /// The load engine or the machine rejects the load.
-    Refused(Refusal),
+    Refused(SpecError),
+}
+
+impl AbArgumentsError {
+    fn usage(error: impl Into<SettingsError>) -> AbArgumentsError {
+        AbArgumentsError::Usage(error.into())
+    }
+
+    fn value(error: impl Into<SettingsError>) -> AbArgumentsError {
+        AbArgumentsError::Value(error.into())
+    }
 }
 
 /// Parsed ab arguments.
@@ -177,7 +186,7 @@ fn known() -> Vec<OptionSpec> {
 
 /// Formats the error like APR, the library with which ab parses flags.
 fn slipped(slip: OptionError) -> AbArgumentsError {
-    AbArgumentsError::Usage(match slip {
+    AbArgumentsError::usage(match slip {
         OptionError::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
         OptionError::LetterLacksValue(letter) => format!("option requires an argument -- {letter}"),
         OptionError::NameLacksValue(name) => format!("option requires an argument -- {name}"),
@@ -198,7 +207,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, AbArgumentsError> {
         .iter()
         .map(|word| {
             let text = word.to_str().map(str::to_owned);
-            text.ok_or_else(|| AbArgumentsError::Value(format!("{word:?} is not UTF-8 text")))
+            text.ok_or_else(|| AbArgumentsError::value(format!("{word:?} is not UTF-8 text")))
         })
         .collect::<Result<_, _>>()?;
     let known = known();
@@ -215,11 +224,9 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, AbArgumentsError> {
         }
     }
     let [url] = options.others()[..] else {
-        return Err(AbArgumentsError::Usage(
-            "wrong number of arguments".to_owned(),
-        ));
+        return Err(AbArgumentsError::usage("wrong number of arguments"));
     };
-    let url = AbUrl::parse(url).map_err(AbArgumentsError::Usage)?;
+    let url = AbUrl::parse(url).ok_or_else(|| AbArgumentsError::usage("invalid URL"))?;
     let mut arguments = AbArguments::new(url);
     let mut order = Order::default();
     for (letter, value) in flags {
@@ -333,7 +340,7 @@ impl AbArguments {
         self.requests = order.requests.unwrap_or(1);
         if self.concurrency > self.requests {
             let text = "Cannot use concurrency level greater than total number of requests";
-            return Err(AbArgumentsError::Usage(text.to_owned()));
+            return Err(AbArgumentsError::usage(text));
         }
         let implied = match (order.head, order.with_body) {
             (true, _) => "HEAD",
@@ -344,7 +351,7 @@ impl AbArguments {
         let is_letter =
             |byte: u8| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&byte);
         if self.method.is_empty() || !self.method.bytes().all(is_letter) {
-            return Err(AbArgumentsError::Value(format!(
+            return Err(AbArgumentsError::value(format!(
                 "Invalid method \"{}\"",
                 self.method
             )));
@@ -356,28 +363,30 @@ impl AbArguments {
 /// Checks that at most one of `-i`, `-p` and `-u` is used.
 fn no_other_method(order: &Order, method: &str) -> Result<(), AbArgumentsError> {
     match order.head || order.with_body.is_some() {
-        true => Err(AbArgumentsError::Value(format!(
+        true => Err(AbArgumentsError::value(format!(
             "Cannot mix {method} with other methods"
         ))),
         false => Ok(()),
     }
 }
 
-fn flagged(flag: &str, error: String) -> AbArgumentsError {
-    AbArgumentsError::Value(format!("{flag}: {error}"))
+fn flagged(flag: &str, error: impl Into<SettingsError>) -> AbArgumentsError {
+    AbArgumentsError::Value(error.into().at(flag))
+}
+
+fn invalid(what: &str, value: &str) -> AbArgumentsError {
+    AbArgumentsError::value(format!("Invalid {what} \"{value}\""))
 }
 
 /// Parses a whole number. (ab accepts any prefix of digits, so that `-n 10k` means 10.)
 fn number(value: &str, what: &str) -> Result<u64, AbArgumentsError> {
-    let invalid = |_| AbArgumentsError::Value(format!("Invalid {what} \"{value}\""));
-    value.trim().parse::<u64>().map_err(invalid)
+    let number = value.trim().parse::<u64>();
+    number.map_err(|_| invalid(what, value))
 }
 
 fn positive(value: &str, what: &str) -> Result<u64, AbArgumentsError> {
     match number(value, what)? {
-        0 => Err(AbArgumentsError::Value(format!(
-            "Invalid {what} \"{value}\""
-        ))),
+        0 => Err(invalid(what, value)),
         number => Ok(number),
     }
 }
@@ -387,7 +396,7 @@ fn window(value: &str) -> Result<Option<u32>, AbArgumentsError> {
     let bytes = u32::try_from(number(value, "window size")?)
         .ok()
         .filter(|bytes| *bytes <= i32::MAX as u32)
-        .ok_or_else(|| AbArgumentsError::Value(format!("Invalid window size \"{value}\"")))?;
+        .ok_or_else(|| invalid("window size", value))?;
     Ok(Some(bytes).filter(|bytes| *bytes > 0))
 }
 
@@ -409,7 +418,7 @@ fn sources(value: &str) -> Result<Vec<SourceRange>, AbArgumentsError> {
 }
 
 fn proxy(value: &str) -> Result<AbProxy, AbArgumentsError> {
-    let wrong = || AbArgumentsError::Value(format!("-X: \"{value}\" is not PROXY[:PORT]"));
+    let wrong = || flagged("-X", format!("\"{value}\" is not PROXY[:PORT]"));
     let (host, port) = match value.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
@@ -442,30 +451,31 @@ fn tls(value: &str) -> Result<Option<TlsVersion>, AbArgumentsError> {
         "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
         "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
         "SSL2" | "SSL3" | "TLS1" | "TLS1.0" | "TLS1.1" => {
-            Err(AbArgumentsError::Refused(Refusal::Wrong(format!(
-                "-f {value}: the TLS library supports only TLS1.2 and TLS1.3; nothing was run"
-            ))))
+            let error = SettingsError::from("the TLS library supports only TLS1.2 and TLS1.3");
+            let error = error.hint("nothing was run").at(format!("-f {value}"));
+            Err(AbArgumentsError::Refused(error.into()))
         }
-        _ => Err(AbArgumentsError::Value(format!(
-            "-f {value}: not a protocol; use TLS1.2, TLS1.3 or ALL"
-        ))),
+        _ => {
+            let error = SettingsError::from("not a protocol").hint("use TLS1.2, TLS1.3 or ALL");
+            Err(flagged(&format!("-f {value}"), error))
+        }
     }
 }
 
 /// Parses `--start-at`: seconds since 1970, as printed by `date +%s.%N`, or a time such as
 /// `2026-01-31T12:00:00Z`.
-fn moment(value: &str) -> Result<SystemTime, String> {
+fn moment(value: &str) -> Result<SystemTime, SettingsError> {
+    let wrong = || SettingsError::from(format!("\"{value}\" is not a time"));
     let seconds = value.strip_prefix('@').unwrap_or(value);
     if let Ok(seconds) = seconds.parse::<f64>() {
         let since = Duration::try_from_secs_f64(seconds).ok();
         let moment = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
-        return moment.ok_or_else(|| format!("\"{value}\" is not a time"));
+        return moment.ok_or_else(wrong);
     }
     timestamp(value).ok_or_else(|| {
-        format!(
-            "\"{value}\" is not a time; write seconds since 1970 (date +%s), or \
-             2026-01-31T12:00:00Z"
-        )
+        wrong()
+            .hint("write seconds since 1970 (date +%s)")
+            .hint("2026-01-31T12:00:00Z")
     })
 }
 

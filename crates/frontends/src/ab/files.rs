@@ -1,9 +1,11 @@
 //! Writes the output files that `-e` and `-g` name.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use prony_load::SettingsError;
 
 use super::report::whole_ms;
 use super::times::{Column, RequestTimes};
@@ -22,17 +24,17 @@ impl ResultFile {
     ///
     /// # Errors
     ///
-    /// Returns the message to print.
-    pub(super) fn create(path: &Path) -> Result<ResultFile, String> {
+    /// An error that names the file.
+    pub(super) fn create(path: &Path) -> Result<ResultFile, SettingsError> {
         match File::create(path) {
             Ok(file) => Ok(ResultFile {
                 path: path.to_owned(),
                 file,
             }),
-            Err(error) => Err(format!(
-                "Cannot open output file {}: {error}",
-                path.display()
-            )),
+            Err(error) => {
+                let place = format!("Cannot open output file {}", path.display());
+                Err(SettingsError::from(error.to_string()).at(place))
+            }
         }
     }
 
@@ -40,11 +42,11 @@ impl ResultFile {
     ///
     /// # Errors
     ///
-    /// Returns the message to print.
-    pub(super) fn write(&mut self, text: &str) -> Result<(), String> {
-        self.file
-            .write_all(text.as_bytes())
-            .map_err(|error: io::Error| format!("{}: {error}", self.path.display()))
+    /// An error that names the file.
+    pub(super) fn write(&mut self, text: &str) -> Result<(), SettingsError> {
+        self.file.write_all(text.as_bytes()).map_err(|error| {
+            SettingsError::from(error.to_string()).at(self.path.display().to_string())
+        })
     }
 }
 

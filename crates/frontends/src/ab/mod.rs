@@ -20,13 +20,13 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use prony_load::input_file::{self, DATA_BYTES_MAX};
-use prony_load::{LoadSpec, RunResult};
+use prony_load::{LoadSpec, RunResult, SettingsError, SpecError};
 use prony_record::FindingId;
 
 use crate::Tool;
 use crate::local_time::LocalTime;
 use crate::output::{complain, note, print};
-use crate::session::{Ending, PeriodicCallback, Refusal, Session, resolve, run as run_load};
+use crate::session::{self, Ending, PeriodicCallback, Session, resolve, run as run_load};
 
 use arguments::{AbArguments, AbArgumentsError, AbCommand};
 use files::ResultFile;
@@ -65,16 +65,16 @@ pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
 
 fn report(error_of: &AbArgumentsError) -> Ending {
     match error_of {
-        AbArgumentsError::Usage(text) => {
-            complain("ab", text);
+        AbArgumentsError::Usage(error) => {
+            complain("ab", &error.to_string());
             note(banner::USAGE);
             WRONG_COMMAND
         }
-        AbArgumentsError::Value(text) => {
-            complain("ab", text);
+        AbArgumentsError::Value(error) => {
+            complain("ab", &error.to_string());
             WRONG_VALUE
         }
-        AbArgumentsError::Refused(refusal) => refusal.report(Tool::Ab),
+        AbArgumentsError::Refused(error) => session::report(error, Tool::Ab),
     }
 }
 
@@ -92,14 +92,14 @@ impl Run {
     fn prepare(arguments: &AbArguments) -> Result<Run, AbArgumentsError> {
         let body = match &arguments.body_file {
             Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
-                let path = path.display();
-                AbArgumentsError::Value(format!("Could not open POST data file ({path}): {error}"))
+                let place = format!("Could not open POST data file ({})", path.display());
+                AbArgumentsError::Value(SettingsError::from(error.to_string()).at(place))
             })?,
             None => Vec::new(),
         };
         let written = Http10Request::new(arguments, body);
         let options = load::options(arguments);
-        let mut spec = resolve(Some(&arguments.url.root()), &options)?;
+        let mut spec = resolve(&arguments.url.root(), &options)?;
         let request = spec.writer().raw(&arguments.method, written.bytes());
         spec.send_only(&request);
         let create = |path: &Option<PathBuf>| {
@@ -120,7 +120,7 @@ impl Run {
         report: &AbReport,
         rows: &[RequestTimes],
         began: SystemTime,
-    ) -> Result<(), String> {
+    ) -> Result<(), SettingsError> {
         if let Some(file) = &mut self.csv {
             file.write(&files::csv(&report.times.total))?;
         }
@@ -202,9 +202,9 @@ fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), AbArg
     let left = || moment.duration_since(SystemTime::now());
     if let Err(past) = left() {
         let ago = past.duration().as_secs_f64();
-        return Err(AbArgumentsError::Value(format!(
-            "--start-at: that time was {ago:.1} s ago; nothing was run"
-        )));
+        let error = SettingsError::from(format!("that time was {ago:.1} s ago"));
+        let error = error.hint("nothing was run").at("--start-at");
+        return Err(AbArgumentsError::Value(error));
     }
     while let Ok(left) = left() {
         if session.stop.is_asked() {
@@ -293,8 +293,8 @@ impl ReportParts {
     }
 }
 
-impl From<Refusal> for AbArgumentsError {
-    fn from(refusal: Refusal) -> AbArgumentsError {
-        AbArgumentsError::Refused(refusal)
+impl From<SpecError> for AbArgumentsError {
+    fn from(error: SpecError) -> AbArgumentsError {
+        AbArgumentsError::Refused(error)
     }
 }

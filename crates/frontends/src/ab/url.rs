@@ -14,13 +14,8 @@ pub(super) struct AbUrl {
 }
 
 impl AbUrl {
-    /// Parses a URL. The host must be followed by a slash.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error message that ab prints.
-    pub(super) fn parse(typed: &str) -> Result<AbUrl, String> {
-        let wrong = || "invalid URL".to_owned();
+    /// Parses a URL. The host must be followed by a slash. Returns `None` if the URL is invalid.
+    pub(super) fn parse(typed: &str) -> Option<AbUrl> {
         let (is_tls, rest) = match (
             typed.strip_prefix("http://"),
             typed.strip_prefix("https://"),
@@ -29,9 +24,9 @@ impl AbUrl {
             (None, Some(rest)) => (true, rest),
             (None, None) => (false, typed),
         };
-        let (authority, path) = rest.split_at(rest.find('/').ok_or_else(wrong)?);
+        let (authority, path) = rest.split_at(rest.find('/')?);
         let (host, port) = match authority.strip_prefix('[') {
-            Some(inner) => inner.split_once(']').ok_or_else(wrong)?,
+            Some(inner) => inner.split_once(']')?,
             None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
         };
         let port = match port.strip_prefix(':') {
@@ -43,15 +38,15 @@ impl AbUrl {
         // contain.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:".contains(c);
         if host.is_empty() || !host.chars().all(is_name) {
-            return Err(wrong());
+            return None;
         }
         if path.contains(|c: char| c.is_control()) {
-            return Err(wrong());
+            return None;
         }
-        Ok(AbUrl {
+        Some(AbUrl {
             is_tls,
             host: host.to_owned(),
-            port: port.ok_or_else(wrong)?,
+            port: port?,
             path: path.to_owned(),
         })
     }
@@ -123,7 +118,7 @@ mod tests {
             "http://h/\r\nx",
             "",
         ] {
-            assert_eq!(AbUrl::parse(bad), Err("invalid URL".to_owned()), "{bad}");
+            assert_eq!(AbUrl::parse(bad), None, "{bad}");
         }
     }
 }

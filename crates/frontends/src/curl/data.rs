@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use prony_load::SettingsError;
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 
 use super::options::DataKind;
@@ -43,17 +44,22 @@ impl RequestData {
     }
 
     /// Adds a piece of JSON. Pieces are joined without a separator.
-    pub(super) fn add_json(&mut self, value: &[u8]) -> Result<(), String> {
+    pub(super) fn add_json(&mut self, value: &[u8]) -> Result<(), SettingsError> {
         self.is_json = true;
         self.add_piece(value, DataKind::Binary, "")
     }
 
     /// Adds a piece of data, with an `&` before it unless it is the first.
-    pub(super) fn add(&mut self, value: &[u8], kind: DataKind) -> Result<(), String> {
+    pub(super) fn add(&mut self, value: &[u8], kind: DataKind) -> Result<(), SettingsError> {
         self.add_piece(value, kind, "&")
     }
 
-    fn add_piece(&mut self, value: &[u8], kind: DataKind, separator: &str) -> Result<(), String> {
+    fn add_piece(
+        &mut self,
+        value: &[u8],
+        kind: DataKind,
+        separator: &str,
+    ) -> Result<(), SettingsError> {
         let is_first = !std::mem::replace(&mut self.is_given, true);
         if is_first
             && kind == DataKind::Binary
@@ -75,27 +81,28 @@ impl RequestData {
         Ok(())
     }
 
-    pub(super) fn into_body(self) -> Result<DataBody, String> {
+    pub(super) fn into_body(self) -> Result<DataBody, SettingsError> {
         match self.file {
             Some(file) => Ok(DataBody::File(file)),
             None => String::from_utf8(self.pieces)
                 .map(DataBody::Text)
                 .map_err(|_| {
-                    "the body is not UTF-8 text; give it as --data-binary @FILE".to_owned()
+                    let error = SettingsError::from("the body is not UTF-8 text");
+                    error.hint("give it as --data-binary @FILE")
                 }),
         }
     }
 
     /// Returns the data as a query, for `-G`.
-    pub(super) fn into_query(mut self) -> Result<String, String> {
+    pub(super) fn into_query(mut self) -> Result<String, SettingsError> {
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
         }
-        String::from_utf8(self.pieces).map_err(|_| "the query is not UTF-8 text".to_owned())
+        String::from_utf8(self.pieces).map_err(|_| "the query is not UTF-8 text".into())
     }
 }
 
-fn piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, String> {
+fn piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, SettingsError> {
     match (kind, value.strip_prefix(b"@")) {
         (DataKind::Text, Some(name)) => {
             let bytes = read(&path(name)?)?;
@@ -110,7 +117,7 @@ fn piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, String> {
 
 /// Encodes the value of `--data-urlencode`, which has the form `CONTENT`, `=CONTENT`,
 /// `NAME=CONTENT`, `@FILE` or `NAME@FILE`.
-fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
+fn url_encoded(value: &[u8]) -> Result<Vec<u8>, SettingsError> {
     let sign = value.iter().position(|byte| b"=@".contains(byte));
     let (name, content) = match sign {
         None => (&[][..], value.to_vec()),
@@ -126,17 +133,21 @@ fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Converts the name of a file to a path. Rejects standard input.
-fn path(name: &[u8]) -> Result<PathBuf, String> {
+fn path(name: &[u8]) -> Result<PathBuf, SettingsError> {
     match std::str::from_utf8(name) {
-        Ok("-") => Err("@- is standard input; save it to a file and write @FILE".to_owned()),
-        Ok("") => Err("@ needs the name of a file".to_owned()),
+        Ok("-") => {
+            let error = SettingsError::from("@- is standard input");
+            Err(error.hint("save it to a file and write @FILE"))
+        }
+        Ok("") => Err("@ needs the name of a file".into()),
         Ok(name) => Ok(PathBuf::from(name)),
-        Err(_) => Err("the file name is not UTF-8 text".to_owned()),
+        Err(_) => Err("the file name is not UTF-8 text".into()),
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    input_file::read(file, DATA_BYTES_MAX).map_err(|error| format!("{}: {error}", file.display()))
+fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
+    input_file::read(file, DATA_BYTES_MAX)
+        .map_err(|error| SettingsError::from(error.to_string()).at(file.display().to_string()))
 }
 
 #[cfg(test)]
@@ -199,7 +210,10 @@ mod tests {
             (b"@", DataKind::Binary, "name of a file"),
             (b"a@-", DataKind::UrlEncoded, "standard input"),
         ] {
-            let error = RequestData::default().add(value, kind).unwrap_err();
+            let error = RequestData::default()
+                .add(value, kind)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(reason), "{error}");
         }
         let mut data = RequestData::default();
@@ -207,6 +221,7 @@ mod tests {
         assert!(
             data.into_body()
                 .unwrap_err()
+                .to_string()
                 .contains("--data-binary @FILE")
         );
     }

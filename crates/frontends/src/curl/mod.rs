@@ -10,7 +10,7 @@ mod words;
 
 use std::time::Duration;
 
-use prony_load::{FormField, LoadSettings};
+use prony_load::{FormField, LoadSettings, SettingsError};
 
 use self::data::{DataBody, RequestData};
 use self::options::CurlOption;
@@ -37,8 +37,8 @@ pub struct CurlCommand {
 ///
 /// # Errors
 ///
-/// Returns a message that names the option that can't be used, with a hint.
-pub fn parse(text: &str) -> Result<CurlCommand, String> {
+/// An error that names the option that can't be used, with a hint.
+pub fn parse(text: &str) -> Result<CurlCommand, SettingsError> {
     let words = words::split(text)?;
     let mut words = words.into_iter().peekable();
     // A shell prompt that was copied with the command is skipped.
@@ -47,11 +47,13 @@ pub fn parse(text: &str) -> Result<CurlCommand, String> {
         Some(b"curl") => {}
         Some(other) => {
             let other = String::from_utf8_lossy(other).into_owned();
-            return Err(format!(
-                "the command begins with \"{other}\"; paste a command that begins with curl"
-            ));
+            let error = SettingsError::from(format!("the command begins with \"{other}\""));
+            return Err(error.hint("paste a command that begins with curl"));
         }
-        None => return Err("the command is empty; paste one that begins with curl".to_owned()),
+        None => {
+            let error = SettingsError::from("the command is empty");
+            return Err(error.hint("paste one that begins with curl"));
+        }
     }
     let mut request = CurlRequest::default();
     while let Some(word) = words.next() {
@@ -85,7 +87,7 @@ impl CurlRequest {
         &mut self,
         word: &[u8],
         words: &mut impl Iterator<Item = Vec<u8>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SettingsError> {
         let text = utf8(word, "the command")?;
         if let Some(name) = text.strip_prefix("--").filter(|name| !name.is_empty()) {
             let option = options::by_name(name).ok_or_else(|| unknown_name(name))?;
@@ -101,8 +103,7 @@ impl CurlRequest {
         };
         for (at, letter) in letters.char_indices() {
             let typed = format!("-{letter}");
-            let option = options::by_letter(letter)
-                .ok_or_else(|| format!("{typed}: this curl option is not supported (remove it)"))?;
+            let option = options::by_letter(letter).ok_or_else(|| not_supported(&typed))?;
             if option.takes_value() {
                 let attached = &letters[at + letter.len_utf8()..];
                 let value = match attached {
@@ -122,23 +123,28 @@ impl CurlRequest {
         option: CurlOption,
         typed: &str,
         value: Option<Vec<u8>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SettingsError> {
         let bytes = value.unwrap_or_default();
         let text = match option {
             CurlOption::Data(_) | CurlOption::Json | CurlOption::IgnoredValue => String::new(),
             _ => utf8(&bytes, typed)?.to_owned(),
         };
         self.apply(option, &bytes, text)
-            .map_err(|error| format!("{typed}: {error}"))
+            .map_err(|error| error.at(typed))
     }
 
     /// Applies an option. Options for data use the value in `bytes`; all others use it as `text`.
-    fn apply(&mut self, option: CurlOption, bytes: &[u8], text: String) -> Result<(), String> {
+    fn apply(
+        &mut self,
+        option: CurlOption,
+        bytes: &[u8],
+        text: String,
+    ) -> Result<(), SettingsError> {
         let settings = &mut self.settings;
         match option {
             CurlOption::Ignored | CurlOption::IgnoredValue => {}
             CurlOption::Refused(hint) | CurlOption::RefusedValue(hint) => {
-                return Err(format!("not supported ({hint})"));
+                return Err(SettingsError::from("not supported").hint_in_parentheses(hint));
             }
             CurlOption::Url => self.urls.push(text),
             CurlOption::Method => settings.method = Some(text),
@@ -187,9 +193,10 @@ impl CurlRequest {
 
     /// Adds a header from `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove a
     /// header.
-    fn add_header(&mut self, typed: &str) -> Result<(), String> {
+    fn add_header(&mut self, typed: &str) -> Result<(), SettingsError> {
         if typed.starts_with('@') {
-            return Err("headers in a file are not read; write them into the command".to_owned());
+            let error = SettingsError::from("headers in a file are not read");
+            return Err(error.hint("write them into the command"));
         }
         // Some browsers copy the pseudo-headers of HTTP/2. They are skipped, because the URL
         // determines them.
@@ -203,26 +210,24 @@ impl CurlRequest {
             // distinguish it from `-H 'NAME:'`.
             (None, Some(name)) => self.headers.push(format!("{name}: ")),
             (None, None) => {
-                return Err(format!(
-                    "\"{typed}\" has no colon; write it like 'Accept: text/html'"
-                ));
+                let error = SettingsError::from(format!("\"{typed}\" has no colon"));
+                return Err(error.hint("write it like 'Accept: text/html'"));
             }
         }
         Ok(())
     }
 
-    fn add_cookie(&mut self, typed: String) -> Result<(), String> {
+    fn add_cookie(&mut self, typed: String) -> Result<(), SettingsError> {
         if !typed.contains('=') {
-            return Err(format!(
-                "\"{typed}\" is a cookie file, which prony does not read (write the cookies as \
-                    'NAME=VALUE; NAME=VALUE')"
-            ));
+            let cause = format!("\"{typed}\" is a cookie file, which prony does not read");
+            let hint = "write the cookies as 'NAME=VALUE; NAME=VALUE'";
+            return Err(SettingsError::from(cause).hint_in_parentheses(hint));
         }
         self.cookies.push(typed);
         Ok(())
     }
 
-    fn set_redirects(&mut self, typed: &str) -> Result<(), String> {
+    fn set_redirects(&mut self, typed: &str) -> Result<(), SettingsError> {
         self.redirects_max = Some(match typed {
             "-1" => u64::from(u32::MAX),
             typed => typed
@@ -232,27 +237,29 @@ impl CurlRequest {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<CurlCommand, String> {
+    fn finish(mut self) -> Result<CurlCommand, SettingsError> {
         let mut url = match self.urls.len() {
-            0 => return Err("the command has no URL; copy the whole command".to_owned()),
+            0 => {
+                let error = SettingsError::from("the command has no URL");
+                return Err(error.hint("copy the whole command"));
+            }
             1 => self.urls.remove(0),
             _ => {
-                return Err(
-                    "the command has several URLs; list them in a file for --urls".to_owned(),
-                );
+                let error = SettingsError::from("the command has several URLs");
+                return Err(error.hint("list them in a file for ").name("urls"));
             }
         };
         if self.is_head && self.data.is_given() && !self.is_get {
-            return Err(
-                "-I: a HEAD request has no body (remove -I or the data, or add -G)".to_owned(),
-            );
+            return Err(SettingsError::from("a HEAD request has no body")
+                .hint_in_parentheses("remove -I or the data")
+                .hint_in_parentheses("add -G")
+                .at("-I"));
         }
         let has_form = !self.settings.form.is_empty();
         if has_form && (self.is_head || self.data.is_given()) {
             let other = if self.is_head { "-I" } else { "the data" };
-            return Err(format!(
-                "-F: can't be combined with {other}; remove one of them"
-            ));
+            let error = SettingsError::from(format!("can't be combined with {other}"));
+            return Err(error.hint("remove one of them").at("-F"));
         }
         self.finish_headers();
         let has_body = self.data.is_given() && !self.is_get;
@@ -354,12 +361,12 @@ fn proxy_with_port(typed: &str) -> String {
 }
 
 /// Parses a time in seconds, such as `2.5`.
-fn seconds(typed: &str) -> Result<Duration, String> {
+fn seconds(typed: &str) -> Result<Duration, SettingsError> {
     match typed.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= TIME_MAX_S => {
             Ok(Duration::from_secs_f64(seconds))
         }
-        _ => Err(format!("\"{typed}\" is not a number of seconds above 0")),
+        _ => Err(format!("\"{typed}\" is not a number of seconds above 0").into()),
     }
 }
 
@@ -374,19 +381,30 @@ fn with_query(url: &str, query: &str) -> String {
     format!("{url}{separator}{query}")
 }
 
-fn utf8<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str, String> {
-    std::str::from_utf8(bytes).map_err(|_| format!("{place}: not UTF-8 text"))
+fn utf8<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str, SettingsError> {
+    std::str::from_utf8(bytes).map_err(|_| SettingsError::from("not UTF-8 text").at(place))
 }
 
-fn unknown_name(name: &str) -> String {
+fn unknown_name(name: &str) -> SettingsError {
+    let option = format!("--{name}");
     match options::similar(name) {
-        Some(similar) => format!("--{name}: not a curl option; did you mean --{similar}?"),
-        None => format!("--{name}: this curl option is not supported (remove it)"),
+        Some(similar) => SettingsError::from("not a curl option")
+            .hint(format!("did you mean --{similar}?"))
+            .at(option),
+        None => not_supported(&option),
     }
 }
 
-fn lacks_value(typed: &str) -> String {
-    format!("{typed}: the value is missing; copy the whole command")
+fn not_supported(option: &str) -> SettingsError {
+    SettingsError::from("this curl option is not supported")
+        .hint_in_parentheses("remove it")
+        .at(option)
+}
+
+fn lacks_value(typed: &str) -> SettingsError {
+    SettingsError::from("the value is missing")
+        .hint("copy the whole command")
+        .at(typed)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use prony_load::SettingsError;
+
 /// Splits a command into words. Words are byte strings, because a word such as `$'\xff'` is not
 /// valid UTF-8.
 ///
@@ -10,7 +12,7 @@ use std::str::Chars;
 ///
 /// Returns a message if a quote is not closed, or if the text contains shell syntax other than
 /// words.
-pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
+pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, SettingsError> {
     let mut splitter = Splitter {
         rest: text.chars().peekable(),
         words: Vec::new(),
@@ -29,7 +31,7 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), SettingsError> {
         while let Some(c) = self.rest.next() {
             match c {
                 '\\' => self.escaped(),
@@ -40,10 +42,8 @@ impl Splitter<'_> {
                 '$' if self.is_expansion() => return Err(no_expansion('$')),
                 '`' => return Err(no_expansion('`')),
                 '^' if matches!(self.rest.peek(), Some('"' | '\n' | '\r')) => {
-                    return Err(
-                        "this is the form for Windows cmd; copy the command as cURL (bash)"
-                            .to_owned(),
-                    );
+                    let error = SettingsError::from("this is the form for Windows cmd");
+                    return Err(error.hint("copy the command as cURL (bash)"));
                 }
                 '|' | '&' | ';' | '<' | '>' | '(' | ')' => {
                     return match self.is_only_space_left() && matches!(c, ';' | '&') {
@@ -51,10 +51,11 @@ impl Splitter<'_> {
                             self.end_word();
                             Ok(())
                         }
-                        false => Err(format!(
-                            "an unquoted {c} begins shell syntax that is not supported; paste only \
-                             one curl command, or quote the {c}"
-                        )),
+                        false => Err(SettingsError::from(format!(
+                            "an unquoted {c} begins shell syntax that is not supported"
+                        ))
+                        .hint("paste only one curl command")
+                        .hint(format!("quote the {c}"))),
                     };
                 }
                 c if c.is_whitespace() => self.end_word(),
@@ -114,7 +115,7 @@ impl Splitter<'_> {
         true
     }
 
-    fn single_quoted(&mut self) -> Result<(), String> {
+    fn single_quoted(&mut self) -> Result<(), SettingsError> {
         self.word();
         loop {
             match self.rest.next() {
@@ -125,7 +126,7 @@ impl Splitter<'_> {
         }
     }
 
-    fn double_quoted(&mut self) -> Result<(), String> {
+    fn double_quoted(&mut self) -> Result<(), SettingsError> {
         self.word();
         loop {
             match self.rest.next() {
@@ -144,7 +145,7 @@ impl Splitter<'_> {
     }
 
     /// Reads the rest of `$'…'`, which may contain escape sequences as in C.
-    fn ansi_quoted(&mut self) -> Result<(), String> {
+    fn ansi_quoted(&mut self) -> Result<(), SettingsError> {
         self.word();
         loop {
             match self.rest.next() {
@@ -156,7 +157,7 @@ impl Splitter<'_> {
         }
     }
 
-    fn ansi_escape(&mut self) -> Result<(), String> {
+    fn ansi_escape(&mut self) -> Result<(), SettingsError> {
         let Some(c) = self.rest.next() else {
             return Err(unclosed('\''));
         };
@@ -192,7 +193,7 @@ impl Splitter<'_> {
     }
 
     /// Adds an unknown escape sequence unchanged, including its backslash.
-    fn add_literally(&mut self, c: char) -> Result<(), String> {
+    fn add_literally(&mut self, c: char) -> Result<(), SettingsError> {
         self.add('\\');
         self.add(c);
         Ok(())
@@ -213,7 +214,7 @@ impl Splitter<'_> {
     }
 
     /// Adds the character of a `\u` or `\U` escape. Two UTF-16 surrogates form one character.
-    fn unicode(&mut self, letter: char, digits: usize) -> Result<(), String> {
+    fn unicode(&mut self, letter: char, digits: usize) -> Result<(), SettingsError> {
         let Some(mut code) = self.number(0, 16, digits) else {
             return self.add_literally(letter);
         };
@@ -231,20 +232,21 @@ impl Splitter<'_> {
                 self.add(c);
                 Ok(())
             }
-            None => Err(format!("\\{letter}{code:x} is not a character")),
+            None => Err(format!("\\{letter}{code:x} is not a character").into()),
         }
     }
 }
 
-fn unclosed(quote: char) -> String {
-    format!("a quote ({quote}) is not closed; paste the whole command")
+fn unclosed(quote: char) -> SettingsError {
+    SettingsError::from(format!("a quote ({quote}) is not closed")).hint("paste the whole command")
 }
 
-fn no_expansion(c: char) -> String {
-    format!(
-        "{c} begins a shell expansion, which prony does not perform; write the value, or put the \
-            text in single quotes"
-    )
+fn no_expansion(c: char) -> SettingsError {
+    SettingsError::from(format!(
+        "{c} begins a shell expansion, which prony does not perform"
+    ))
+    .hint("write the value")
+    .hint("put the text in single quotes")
 }
 
 #[cfg(test)]
@@ -302,7 +304,7 @@ mod tests {
             ("curl ^\"http://h^\"", "bash"),
             (r"$'\ud800x'", "not a character"),
         ] {
-            let error = split(text).unwrap_err();
+            let error = split(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }

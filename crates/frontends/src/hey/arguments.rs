@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_load::HttpProxy;
+use prony_load::{HttpProxy, SettingsError};
 
 use super::flags::{FlagError, FlagValue, GoFlag, split};
 use super::url::HeyUrl;
@@ -46,25 +46,20 @@ pub(super) struct HeyArguments {
 /// Reason why no load can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeyError {
-    /// The usage was requested.
-    Help,
-    /// A flag is invalid.
-    Flag(String),
+    /// A flag is invalid, or the usage was requested.
+    Flag(FlagError),
     /// The arguments don't describe a load. There is no message if only the URL is missing.
-    Load(Option<String>),
+    Load(Option<SettingsError>),
 }
 
 impl From<FlagError> for HeyError {
     fn from(error: FlagError) -> HeyError {
-        match error {
-            FlagError::Help => HeyError::Help,
-            FlagError::Wrong(text) => HeyError::Flag(text),
-        }
+        HeyError::Flag(error)
     }
 }
 
-fn load(text: impl Into<String>) -> HeyError {
-    HeyError::Load(Some(text.into()))
+fn load(error: impl Into<SettingsError>) -> HeyError {
+    HeyError::Load(Some(error.into()))
 }
 
 /// hey's default User-Agent.
@@ -181,16 +176,18 @@ impl HeyArguments {
             "" => false,
             "csv" => true,
             other => {
-                return Err(load(format!(
-                    "-o {other}: the only output besides the summary is \"csv\" (hey would treat \
-                        this value as a Go template)"
-                )));
+                let error = SettingsError::from("the only output besides the summary is \"csv\"")
+                    .hint_in_parentheses("hey would treat this value as a Go template");
+                return Err(load(error.at(format!("-o {other}"))));
             }
         };
         let progress = match typed.progress.as_str() {
             "lines" => true,
             "none" => false,
-            other => return Err(load(format!("-progress {other}: use lines or none"))),
+            other => {
+                let error = SettingsError::from("use lines or none");
+                return Err(load(error.at(format!("-progress {other}"))));
+            }
         };
         let method = match typed.method.to_uppercase() {
             none if none.is_empty() => "GET".to_owned(),
@@ -346,7 +343,9 @@ pub(super) struct HeyProxy {
 impl HeyProxy {
     /// Parses a proxy of the form `host:port` or `http://user:password@host:port`.
     fn typed(typed: &str) -> Result<HeyProxy, HeyError> {
-        let engines = typed.parse().map_err(|why| load(format!("-x: {why}")))?;
+        let engines = typed
+            .parse()
+            .map_err(|why| load(SettingsError::from(why).at("-x")))?;
         let address = typed.split_once("://").map_or(typed, |(_, rest)| rest);
         let address = address.rsplit('@').next().unwrap_or_default();
         Ok(HeyProxy {

@@ -2,6 +2,7 @@
 //! after `=`. The first argument that is not a flag ends the flags.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::time::Duration;
 
 /// Kind of value that a flag takes.
@@ -18,8 +19,37 @@ pub(super) enum FlagValue {
 pub(super) enum FlagError {
     /// `-help`: the usage was requested.
     Help,
-    /// A flag is invalid. Contains the message that Go would print.
-    Wrong(String),
+    NotText(OsString),
+    /// An argument has dashes but no valid name.
+    Syntax(String),
+    Undefined(String),
+    LacksArgument(String),
+    Value {
+        flag: GoFlag,
+        is_switch: bool,
+        cause: &'static str,
+    },
+}
+
+/// Formats the error as Go does.
+impl fmt::Display for FlagError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlagError::Help => f.write_str("flag: help requested"),
+            FlagError::NotText(argument) => write!(f, "{argument:?} is not UTF-8 text"),
+            FlagError::Syntax(word) => write!(f, "bad flag syntax: {word}"),
+            FlagError::Undefined(name) => write!(f, "flag provided but not defined: -{name}"),
+            FlagError::LacksArgument(name) => write!(f, "flag needs an argument: -{name}"),
+            FlagError::Value {
+                flag: GoFlag { name, value },
+                is_switch,
+                cause,
+            } => match is_switch {
+                true => write!(f, "invalid boolean value {value:?} for -{name}: {cause}"),
+                false => write!(f, "invalid value {value:?} for flag -{name}: {cause}"),
+            },
+        }
+    }
 }
 
 /// A flag and its value. A switch has the value `true` or `false`.
@@ -40,12 +70,11 @@ pub(super) fn split(
     arguments: &[OsString],
     takes: impl Fn(&str) -> Option<FlagValue>,
 ) -> Result<(Vec<GoFlag>, Vec<String>), FlagError> {
-    let wrong = |text: String| Err(FlagError::Wrong(text));
     let mut words = Vec::new();
     for argument in arguments {
         match argument.to_str() {
             Some(word) => words.push(word),
-            None => return wrong(format!("{argument:?} is not UTF-8 text")),
+            None => return Err(FlagError::NotText(argument.clone())),
         }
     }
     let mut flags = Vec::new();
@@ -60,7 +89,7 @@ pub(super) fn split(
         }
         let bare = word.strip_prefix("--").unwrap_or(&word[1..]);
         if bare.is_empty() || bare.starts_with(['-', '=']) {
-            return wrong(format!("bad flag syntax: {word}"));
+            return Err(FlagError::Syntax(word.to_owned()));
         }
         let (name, given) = match bare.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -68,12 +97,12 @@ pub(super) fn split(
         };
         let value = match (takes(name), given) {
             (None, _) if name == "help" => return Err(FlagError::Help),
-            (None, _) => return wrong(format!("flag provided but not defined: -{name}")),
+            (None, _) => return Err(FlagError::Undefined(name.to_owned())),
             (Some(FlagValue::Nothing), None) => "true",
             (Some(_), Some(value)) => value,
             (Some(FlagValue::Value), None) => match rest.next() {
                 Some(value) => value,
-                None => return wrong(format!("flag needs an argument: -{name}")),
+                None => return Err(FlagError::LacksArgument(name.to_owned())),
             },
         };
         flags.push(GoFlag {
@@ -87,13 +116,13 @@ pub(super) fn split(
 impl GoFlag {
     /// Parses the value as an integer in any of Go's notations: `10`, `0x1F`, `0b101`, `1_000`.
     pub(super) fn int(&self) -> Result<i64, FlagError> {
-        integer(&self.value).map_err(|why| self.invalid("value", why))
+        integer(&self.value).map_err(|cause| self.invalid(false, cause))
     }
 
     /// Parses the value as a number.
     pub(super) fn float(&self) -> Result<f64, FlagError> {
         let parsed = self.value.parse();
-        parsed.map_err(|_| self.invalid("value", PARSE_ERROR))
+        parsed.map_err(|_| self.invalid(false, PARSE_ERROR))
     }
 
     /// Parses the value of a switch.
@@ -101,7 +130,7 @@ impl GoFlag {
         match self.value.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-            _ => Err(self.invalid("boolean value", PARSE_ERROR)),
+            _ => Err(self.invalid(true, PARSE_ERROR)),
         }
     }
 
@@ -114,16 +143,16 @@ impl GoFlag {
             .flatten()
         {
             Some(time) => Ok(Some(time).filter(|time| !time.is_zero() && !is_negative)),
-            None => Err(self.invalid("value", PARSE_ERROR)),
+            None => Err(self.invalid(false, PARSE_ERROR)),
         }
     }
 
-    fn invalid(&self, what: &str, why: &str) -> FlagError {
-        let of = if what == "value" { "flag " } else { "" };
-        FlagError::Wrong(format!(
-            "invalid {what} {:?} for {of}-{}: {why}",
-            self.value, self.name
-        ))
+    fn invalid(&self, is_switch: bool, cause: &'static str) -> FlagError {
+        FlagError::Value {
+            flag: self.clone(),
+            is_switch,
+            cause,
+        }
     }
 }
 
@@ -199,10 +228,7 @@ mod tests {
     }
 
     fn wrong(words: &str) -> String {
-        match typed(words) {
-            Err(FlagError::Wrong(text)) => text,
-            other => panic!("{words}: {other:?}"),
-        }
+        typed(words).unwrap_err().to_string()
     }
 
     #[test]
@@ -268,18 +294,14 @@ mod tests {
         }
         for typed in ["", "x", "1.5", "1__0", "_1", "1_", "09", "--1"] {
             let text = format!("invalid value {typed:?} for flag -n: parse error");
-            assert_eq!(int(typed), Err(FlagError::Wrong(text)));
+            assert_eq!(int(typed).unwrap_err().to_string(), text);
         }
         let far = "invalid value \"99999999999999999999\" for flag -n: value out of range";
-        assert_eq!(
-            int("99999999999999999999"),
-            Err(FlagError::Wrong(far.to_owned()))
-        );
+        let error = int("99999999999999999999").unwrap_err();
+        assert_eq!(error.to_string(), far);
         let text = "invalid boolean value \"maybe\" for -h2: parse error";
-        assert_eq!(
-            flag("h2", "maybe").switch(),
-            Err(FlagError::Wrong(text.to_owned()))
-        );
+        let error = flag("h2", "maybe").switch().unwrap_err();
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]
@@ -294,7 +316,7 @@ mod tests {
         assert_eq!(time("0"), Ok(None));
         for typed in ["10", "", "s", "5x", "--5s", "1.2.3s"] {
             let text = format!("invalid value {typed:?} for flag -z: parse error");
-            assert_eq!(time(typed), Err(FlagError::Wrong(text)));
+            assert_eq!(time(typed).unwrap_err().to_string(), text);
         }
     }
 }

@@ -14,18 +14,19 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use prony_load::{Control, RunResult, probe};
+use prony_load::{Control, RunResult, SettingsError, SpecError, probe};
 use prony_record::Outcome;
 
 use self::arguments::{HeyArguments, HeyError};
 use self::failures::{FailedRequestInfo, failures};
+use self::flags::FlagError;
 pub(crate) use self::options::NOTATION;
 use self::options::RequestDistribution;
 use self::print::{HeyResults, timeline};
 use self::watch::{CollectedRequests, HeyWatch};
 use crate::Tool;
 use crate::output::{complain, note, print, record_write};
-use crate::session::{self, Ending, PeriodicCallback, Refusal, Session, resolve};
+use crate::session::{self, Ending, PeriodicCallback, Session, file_error, resolve};
 
 const TOOL: &str = "hey";
 
@@ -39,7 +40,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match HeyArguments::read(arguments) {
         Ok(arguments) => {
-            load(&arguments, session).unwrap_or_else(|refusal| refusal.report(Tool::Hey))
+            load(&arguments, session).unwrap_or_else(|error| session::report(&error, Tool::Hey))
         }
         Err(wrong) => refuse(&wrong),
     }
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
 fn refuse(wrong: &HeyError) -> Ending {
     let usage = usage::usage(std::thread::available_parallelism().map_or(1, |n| n.get()));
     let (text, ending) = match wrong {
-        HeyError::Help => (usage, Ending::Done),
+        HeyError::Flag(FlagError::Help) => (usage, Ending::Done),
         HeyError::Flag(why) => (format!("{why}\n{usage}"), Ending::Wrong),
         HeyError::Load(None) => (format!("{usage}\n"), Ending::Wrong),
         HeyError::Load(Some(why)) => (format!("{why}\n\n{usage}\n"), Ending::Wrong),
@@ -68,9 +69,7 @@ fn spread(arguments: &HeyArguments) -> RequestDistribution {
     let mut question = arguments.options(RequestDistribution::connections(1));
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
-    let spec = question
-        .resolve_within(Some(&arguments.url), &session::literal_scope())
-        .ok();
+    let spec = resolve(&arguments.url, &question).ok();
     let response = spec.and_then(|spec| probe(&spec, 0, PROBE_TIMEOUT).ok());
     match response
         .and_then(|response| response.negotiated.alpn)
@@ -82,10 +81,11 @@ fn spread(arguments: &HeyArguments) -> RequestDistribution {
 }
 
 /// Opens the input and output files, so that errors are reported before the load.
-fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, Refusal> {
+fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, SpecError> {
     if let Some(body) = &arguments.body_file {
-        File::open(body)
-            .map_err(|error| Refusal::Wrong(format!("-D: open {}: {error}", body.display())))?;
+        File::open(body).map_err(|error| {
+            SettingsError::from(format!("open {}: {error}", body.display())).at("-D")
+        })?;
     }
     let Some(path) = &arguments.timeline else {
         return Ok(None);
@@ -93,16 +93,16 @@ fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, Refusal> {
     let name = path.display().to_string();
     match File::create(path) {
         Ok(file) => Ok(Some((file, name))),
-        Err(error) => Err(Refusal::Environment(format!("-timeline {name}: {error}"))),
+        Err(error) => Err(file_error(&format!("-timeline {name}"), &error)),
     }
 }
 
-fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> {
+fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, SpecError> {
     for remark in &arguments.notes {
         complain(TOOL, remark);
     }
     let timeline_file = files(arguments)?;
-    let mut spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
+    let mut spec = resolve(&arguments.url, &arguments.options(spread(arguments)))?;
     if arguments.redirects {
         // hey stops with an error after 10 redirects.
         spec.fail_redirects_beyond_limit();
@@ -124,7 +124,7 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
     let loaded = session::run(session, &spec, Some(&watch), tick)?;
     if let Some((mut file, name)) = timeline_file {
         let written = file.write_all(timeline(&loaded.record.series).as_bytes());
-        written.map_err(|error| Refusal::Environment(format!("{name}: {error}")))?;
+        written.map_err(|error| file_error(&name, &error))?;
     }
     Ok(report(arguments, session, &loaded, watch.noted()))
 }

@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 
+use prony_load::SettingsError;
+
 use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Number of repetitions per user.
@@ -89,8 +91,8 @@ impl SiegeArguments {
     ///
     /// # Errors
     ///
-    /// Returns a message that names the invalid option.
-    pub(super) fn parse(words: &[OsString]) -> Result<SiegeArguments, String> {
+    /// An error that names the invalid option.
+    pub(super) fn parse(words: &[OsString]) -> Result<SiegeArguments, SettingsError> {
         let words: Vec<String> = words.iter().map(text).collect::<Result<_, _>>()?;
         let mut flags = Vec::new();
         let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, &words);
@@ -108,41 +110,44 @@ impl SiegeArguments {
     }
 }
 
-fn text(word: &OsString) -> Result<String, String> {
+fn text(word: &OsString) -> Result<String, SettingsError> {
     let text = word.to_str().map(str::to_owned);
-    text.ok_or_else(|| format!("\"{}\": not UTF-8 text", word.display()))
+    text.ok_or_else(|| SettingsError::from("not UTF-8 text").at(format!("\"{}\"", word.display())))
 }
 
-/// Parses a whole number. `shown` is the name of the option in error messages.
-pub(super) fn number(typed: &str, shown: &str) -> Result<u64, String> {
-    typed
-        .trim()
-        .parse()
-        .map_err(|_| format!("{shown} \"{typed}\": not a number"))
+/// Returns the error for an option's value.
+fn invalid(option: &str, typed: &str, cause: &str) -> SettingsError {
+    SettingsError::from(cause).at(format!("{option} \"{typed}\""))
+}
+
+/// Parses the whole number that an option has.
+pub(super) fn number(typed: &str, option: &str) -> Result<u64, SettingsError> {
+    let number = typed.trim().parse();
+    number.map_err(|_| invalid(option, typed, "not a number"))
 }
 
 /// Parses the value of `-r`.
-pub(super) fn reps(typed: &str) -> Result<Repetitions, String> {
+pub(super) fn reps(typed: &str) -> Result<Repetitions, SettingsError> {
     if typed.eq_ignore_ascii_case("once") {
         return Ok(Repetitions::Once);
     }
     match number(typed, "-r")? {
-        0 => Err("-r 0: nothing would be requested".to_owned()),
+        0 => Err(SettingsError::from("nothing would be requested").at("-r 0")),
         times => Ok(Repetitions::Times(times)),
     }
 }
 
 /// Parses the value of `-t`.
-pub(super) fn time(typed: &str) -> Result<u64, String> {
-    seconds_of(typed).ok_or_else(|| format!("-t \"{typed}\": write it like 30S, 5M or 1H"))
+pub(super) fn time(typed: &str) -> Result<u64, SettingsError> {
+    seconds_of(typed).ok_or_else(|| invalid("-t", typed, "write it like 30S, 5M or 1H"))
 }
 
 /// Parses the value of `-d`.
-pub(super) fn delay(typed: &str) -> Result<f64, String> {
+pub(super) fn delay(typed: &str) -> Result<f64, SettingsError> {
     match typed.trim().parse::<f64>() {
         // As in siege, negative values mean zero.
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
-        _ => Err(format!("-d \"{typed}\": not a number of seconds")),
+        _ => Err(invalid("-d", typed, "not a number of seconds")),
     }
 }
 
@@ -171,7 +176,7 @@ pub(super) fn seconds_of(typed: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn parse(words: &str) -> Result<SiegeArguments, String> {
+    fn parse(words: &str) -> Result<SiegeArguments, SettingsError> {
         let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
         SiegeArguments::parse(&words)
     }
@@ -262,7 +267,7 @@ mod tests {
             ("-x", "invalid option -- 'x'"),
             ("-c", "option requires an argument -- 'c'"),
         ] {
-            assert_eq!(parse(words).unwrap_err(), expected, "{words}");
+            assert_eq!(parse(words).unwrap_err().to_string(), expected, "{words}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::url::SiegeUrl;
 use super::variables::{Variables, is_name};
+use prony_load::SettingsError;
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 
 /// HTTP method of a request.
@@ -71,8 +72,8 @@ impl ListedRequest {
     ///
     /// # Errors
     ///
-    /// Returns a message if the line is invalid.
-    pub(super) fn parse(line: &str, escape: bool) -> Result<ListedRequest, String> {
+    /// The line is invalid.
+    pub(super) fn parse(line: &str, escape: bool) -> Result<ListedRequest, SettingsError> {
         let line = unquoted(line.trim());
         let Some((url, method, body)) = split_method(line) else {
             return Ok(ListedRequest::get(SiegeUrl::parse(line, escape)?));
@@ -83,7 +84,7 @@ impl ListedRequest {
             None => body.as_bytes().to_vec(),
         };
         if !method.has_body() && !body.is_empty() {
-            return Err(format!("{} takes no body", method.name()));
+            return Err(format!("{} takes no body", method.name()).into());
         }
         Ok(ListedRequest {
             url,
@@ -131,9 +132,20 @@ const UNCHANGED_EXTENSIONS: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf c
     swf t tar tcl tex texi texinfo tif tiff tr tsi tsp unv ustar vcd vda viv vivo vrml wav wrl xbm xlc \
     xll xlm xls xlw xpm xwd xyz zip";
 
-fn read_body(file: &Path) -> Result<Vec<u8>, String> {
-    let bytes = input_file::read(file, DATA_BYTES_MAX)
-        .map_err(|error| format!("unable to open file: {}: {error}", file.display()))?;
+/// Reads a file.
+///
+/// # Errors
+///
+/// The file can't be read.
+fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
+    input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
+        let place = format!("unable to open file: {}", file.display());
+        SettingsError::from(error.to_string()).at(place)
+    })
+}
+
+fn read_body(file: &Path) -> Result<Vec<u8>, SettingsError> {
+    let bytes = read(file)?;
     let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
     let is_binary = std::str::from_utf8(&bytes).is_err() || bytes.contains(&0);
     match is_binary
@@ -155,25 +167,15 @@ pub(super) struct UrlFile {
     pub(super) remarks: Vec<String>,
 }
 
-/// Reason why a URL file can't be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum UrlFileError {
-    /// The file can't be read.
-    Unreadable(String),
-    /// A line of the file is invalid.
-    Line(String),
-}
-
 impl UrlFile {
     /// Reads the file at `path`.
     ///
     /// # Errors
     ///
-    /// See [`UrlFileError`].
-    pub(super) fn read(path: &Path, escape: bool) -> Result<UrlFile, UrlFileError> {
-        let bytes = input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
-            UrlFileError::Unreadable(format!("unable to open file: {}: {error}", path.display()))
-        })?;
+    /// The file can't be read, or has an invalid line.
+    pub(super) fn read(path: &Path, escape: bool) -> Result<UrlFile, SettingsError> {
+        let bytes = read(path)
+            .map_err(|error| error.hint("name a URL or a file of URLs (siege --help shows how)"))?;
         UrlFile::parse(
             &String::from_utf8_lossy(input_file::without_byte_order_mark(&bytes)),
             &path.display().to_string(),
@@ -181,7 +183,7 @@ impl UrlFile {
         )
     }
 
-    fn parse(text: &str, shown: &str, escape: bool) -> Result<UrlFile, UrlFileError> {
+    fn parse(text: &str, shown: &str, escape: bool) -> Result<UrlFile, SettingsError> {
         let mut variables = Variables::default();
         let mut file = UrlFile::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -200,7 +202,7 @@ impl UrlFile {
                 continue;
             }
             let wanted = ListedRequest::parse(&expanded.text, escape)
-                .map_err(|error| UrlFileError::Line(format!("{shown}:{number}: {error}")))?;
+                .map_err(|error| error.at(format!("{shown}:{number}")))?;
             file.wanted.push(wanted);
         }
         Ok(file)
@@ -230,10 +232,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        match UrlFile::parse(text, "u", true).unwrap_err() {
-            UrlFileError::Line(text) => text,
-            other => panic!("{other:?}"),
-        }
+        UrlFile::parse(text, "u", true).unwrap_err().to_string()
     }
 
     fn shown(file: &UrlFile) -> Vec<String> {

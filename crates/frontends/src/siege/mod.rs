@@ -25,10 +25,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_load::{HttpProxy, HttpVersion, LoadSettings, LoadSpec, Notation};
+use prony_load::{
+    HttpProxy, HttpVersion, LoadSettings, LoadSpec, Notation, SettingsError, SpecError,
+};
 
 use self::arguments::SiegeArguments;
-use self::listed::{ListedRequest, Method, UrlFile, UrlFileError};
+use self::listed::{ListedRequest, Method, UrlFile};
 use self::rc::Rc;
 use self::report::SiegeReport;
 use self::request::RequestForm;
@@ -38,7 +40,7 @@ use self::user::SharedSettings;
 use self::verbose::Printer;
 use crate::Tool;
 use crate::output::{complain, note, print};
-use crate::session::{self, Ending, PUBLIC, Refusal, Session};
+use crate::session::{self, Ending, PUBLIC, Session};
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -48,7 +50,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match prepare(arguments) {
         Ok(Prepared::Printed) => Ending::Done,
         Ok(Prepared::SharedSettings(course)) => besiege(&course, session),
-        Err(refusal) => refusal.report(Tool::Siege),
+        Err(error) => session::report(&error, Tool::Siege),
     }
 }
 
@@ -71,8 +73,8 @@ enum Prepared {
     SharedSettings(Box<SharedSettings>),
 }
 
-fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
-    let arguments = SiegeArguments::parse(words).map_err(Refusal::Wrong)?;
+fn prepare(words: &[OsString]) -> Result<Prepared, SpecError> {
+    let arguments = SiegeArguments::parse(words)?;
     let last = |letter: char| arguments.flags.iter().rev().find(|flag| flag.0 == letter);
     if last('V').is_some() {
         note(&format!("{}\n", shown::version()));
@@ -84,10 +86,8 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
         return Ok(Prepared::Printed);
     }
     let typed_rc = last('R').and_then(|(_, file)| file.as_deref());
-    let mut rc = Rc::load(typed_rc.map(Path::new)).map_err(Refusal::Wrong)?;
-    rc.settings
-        .type_over(&arguments.flags)
-        .map_err(Refusal::Wrong)?;
+    let mut rc = Rc::load(typed_rc.map(Path::new))?;
+    rc.settings.type_over(&arguments.flags)?;
     for remark in &rc.remarks {
         complain("siege", remark);
     }
@@ -112,11 +112,10 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
 }
 
 /// Reads the list of URLs and prepares the load.
-fn course(settings: Settings) -> Result<SharedSettings, Refusal> {
-    let wrong = |error: String| Refusal::Wrong(error);
+fn course(settings: Settings) -> Result<SharedSettings, SpecError> {
     let list = match &settings.url {
         Some(url) => {
-            let mut wanted = ListedRequest::parse(url, settings.escape).map_err(wrong)?;
+            let mut wanted = ListedRequest::parse(url, settings.escape)?;
             if settings.get && wanted.method == Method::Get {
                 wanted.method = settings.get_method;
             }
@@ -124,13 +123,11 @@ fn course(settings: Settings) -> Result<SharedSettings, Refusal> {
         }
         None if settings.get => {
             print("ERROR: -g/--get requires a commandline URL\n");
-            return Err(Refusal::Wrong(
-                "-g/--get requires a commandline URL".to_owned(),
-            ));
+            let error = SettingsError::from("-g/--get requires a commandline URL");
+            return Err(error.into());
         }
         None => {
-            let file = UrlFile::read(&settings.file, settings.escape)
-                .map_err(|error| Refusal::Wrong(in_words(&error)))?;
+            let file = UrlFile::read(&settings.file, settings.escape)?;
             for remark in &file.remarks {
                 complain("siege", remark);
             }
@@ -138,18 +135,15 @@ fn course(settings: Settings) -> Result<SharedSettings, Refusal> {
         }
     };
     if list.is_empty() {
-        let text = format!(
-            "{}: the file contains no URLs; write one per line",
-            settings.file.display()
-        );
-        return Err(Refusal::Wrong(text));
+        let error = SettingsError::from("the file contains no URLs").hint("write one per line");
+        return Err(error.at(settings.file.display().to_string()).into());
     }
     let logins = settings
         .login_urls
         .iter()
         .map(|url| ListedRequest::parse(url, settings.escape).map(Arc::new))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Refusal::Wrong(format!("login-url: {error}")))?;
+        .collect::<Result<_, SettingsError>>()
+        .map_err(|error| error.at("login-url"))?;
     Ok(SharedSettings {
         list: list.into_iter().map(Arc::new).collect(),
         logins,
@@ -157,20 +151,11 @@ fn course(settings: Settings) -> Result<SharedSettings, Refusal> {
     })
 }
 
-fn in_words(error: &UrlFileError) -> String {
-    match error {
-        UrlFileError::Unreadable(text) => {
-            format!("{text}; name a URL or a file of URLs (siege --help shows how)")
-        }
-        UrlFileError::Line(text) => text.clone(),
-    }
-}
-
 /// Returns the engine's settings for the load. A script provides the requests.
-fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
+fn options(settings: &Settings) -> Result<LoadSettings, SettingsError> {
     let timeout = Duration::from_secs(settings.timeout_s.max(1));
     if settings.key.is_some() && settings.certificate.is_none() {
-        return Err(Refusal::Wrong("ssl-key needs an ssl-cert".to_owned()));
+        return Err("ssl-key needs an ssl-cert".into());
     }
     let proxy_login = settings
         .proxy_login()
@@ -182,8 +167,8 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
         };
         let proxy: HttpProxy = address
             .parse()
-            .map_err(|error| Refusal::Wrong(format!("proxy-host: {error}")))?;
-        Ok(match proxy_login {
+            .map_err(|error| SettingsError::from(error).at("proxy-host"))?;
+        Ok::<_, SettingsError>(match proxy_login {
             Some(login) => proxy.with_login(login),
             None => proxy,
         })
@@ -221,15 +206,15 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
 fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     let settings = &course.settings;
     let resolved = RequestForm::new(settings)
-        .map_err(Refusal::Wrong)
+        .map_err(SpecError::from)
         .and_then(|form| {
-            let spec = session::resolve(Some(&course.list[0].url.text()), &options(settings)?)?;
+            let spec = session::resolve(&course.list[0].url.text(), &options(settings)?)?;
             check(course, &form, &spec)?;
             Ok((form, spec))
         });
     let (form, spec) = match resolved {
         Ok(resolved) => resolved,
-        Err(refusal) => return refusal.report(Tool::Siege),
+        Err(error) => return session::report(&error, Tool::Siege),
     };
     let is_announced = !settings.get && !settings.quiet;
     if is_announced {
@@ -247,7 +232,7 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     printer.finish();
     let elapsed_s = match loaded {
         Ok(loaded) => loaded.record.totals.elapsed_s,
-        Err(refusal) => return refusal.report(Tool::Siege),
+        Err(error) => return session::report(&error, Tool::Siege),
     };
     let is_interrupted = session.stop.is_asked();
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
@@ -264,14 +249,14 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
 
 /// Checks that every request of the list can be built. During the load, a request can then fail to
 /// be built only if its URL comes from a response.
-fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
+fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result<(), SpecError> {
     let writer = spec.writer();
     for wanted in course.list.iter().chain(&course.logins) {
         let bytes = form.write(wanted, None, None);
         let url = wanted.url.text();
         writer
             .raw_to(&url, wanted.method.name(), bytes)
-            .map_err(|error| Refusal::Wrong(format!("{url}: {}", error.in_notation(NOTATION))))?;
+            .map_err(|error| error.at(url.as_str()))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::arguments::{Repetitions, seconds_of};
 use super::listed::Method;
 use super::settings::{Login, Settings};
 use super::variables::Variables;
+use prony_load::SettingsError;
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
 /// A parsed configuration.
@@ -26,8 +27,8 @@ impl Rc {
     ///
     /// # Errors
     ///
-    /// Returns a message that names an unreadable file or an invalid line.
-    pub(super) fn load(typed: Option<&Path>) -> Result<Rc, String> {
+    /// An error that names an unreadable file or an invalid line.
+    pub(super) fn load(typed: Option<&Path>) -> Result<Rc, SettingsError> {
         let named = typed
             .map(Path::to_owned)
             .or_else(|| std::env::var_os("SIEGERC").map(PathBuf::from));
@@ -47,8 +48,10 @@ impl Rc {
                 remarks: Vec::new(),
             });
         };
-        let text = input_file::read(&path, TEXT_BYTES_MAX)
-            .map_err(|error| format!("could not open {}: {error}", path.display()))?;
+        let text = input_file::read(&path, TEXT_BYTES_MAX).map_err(|error| {
+            let place = format!("could not open {}", path.display());
+            SettingsError::from(error.to_string()).at(place)
+        })?;
         let shown = path.display().to_string();
         let text = input_file::without_byte_order_mark(&text);
         let (settings, remarks) = parse(&String::from_utf8_lossy(text), &shown)?;
@@ -60,7 +63,7 @@ impl Rc {
     }
 }
 
-fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
+fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), SettingsError> {
     let mut settings = Settings::bare();
     let mut variables = Variables::default();
     let mut remarks = Vec::new();
@@ -90,7 +93,9 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
             Err(RcError::Lacking(why)) => {
                 remarks.push(format!("{shown}:{number}: {key}: {why}"));
             }
-            Err(RcError::Wrong(why)) => return Err(format!("{shown}:{number}: {key}: {why}")),
+            Err(RcError::Wrong(error)) => {
+                return Err(error.at(format!("{shown}:{number}: {key}")));
+            }
         }
     }
     for (number, key) in unknown {
@@ -122,7 +127,11 @@ enum RcError {
     /// siege has this key, but the front end doesn't support it. Contains the reason.
     Lacking(&'static str),
     /// The value is invalid for the key.
-    Wrong(String),
+    Wrong(SettingsError),
+}
+
+fn wrong(cause: String) -> RcError {
+    RcError::Wrong(cause.into())
 }
 
 fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError> {
@@ -163,7 +172,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError>
         "attempts" => settings.attempts = number(value)?,
         "proxy-port" => settings.proxy_port = number(value)?,
         "time" => {
-            let wrong = || RcError::Wrong(format!("\"{value}\": write it like 30S, 5M or 1H"));
+            let wrong = || wrong(format!("\"{value}\": write it like 30S, 5M or 1H"));
             settings.time_s = Some(seconds_of(value).ok_or_else(wrong)?);
         }
         "delay" => settings.delay_s = seconds(value)?,
@@ -252,15 +261,13 @@ fn is_true(value: &str) -> bool {
 fn number<N: std::str::FromStr>(value: &str) -> Result<N, RcError> {
     value
         .parse()
-        .map_err(|_| RcError::Wrong(format!("\"{value}\" is not a number")))
+        .map_err(|_| wrong(format!("\"{value}\" is not a number")))
 }
 
 fn seconds(value: &str) -> Result<f64, RcError> {
     match value.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
-        _ => Err(RcError::Wrong(format!(
-            "\"{value}\" is not a number of seconds"
-        ))),
+        _ => Err(wrong(format!("\"{value}\" is not a number of seconds"))),
     }
 }
 
@@ -410,7 +417,7 @@ mod tests {
                 "rc:1: proxy-port: \"70000\" is not a number",
             ),
         ] {
-            assert_eq!(parse(text, "rc").unwrap_err(), expected);
+            assert_eq!(parse(text, "rc").unwrap_err().to_string(), expected);
         }
     }
 }

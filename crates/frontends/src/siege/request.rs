@@ -1,6 +1,7 @@
 //! Builds requests with the same headers as siege, in the same order.
 
 use http_auth::basic::encode_credentials;
+use prony_load::SettingsError;
 
 use super::listed::ListedRequest;
 use super::settings::Settings;
@@ -25,8 +26,8 @@ impl RequestForm {
     ///
     /// # Errors
     ///
-    /// Returns a message about a header that can't be sent.
-    pub(super) fn new(settings: &Settings) -> Result<RequestForm, String> {
+    /// A header can't be sent.
+    pub(super) fn new(settings: &Settings) -> Result<RequestForm, SettingsError> {
         for (name, value) in &settings.headers {
             check(name, value)?;
         }
@@ -140,10 +141,10 @@ impl RequestForm {
     }
 }
 
-fn check(name: &str, value: &str) -> Result<(), String> {
+fn check(name: &str, value: &str) -> Result<(), SettingsError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(format!("\"{name}\" is not a valid header name"));
+        return Err(format!("\"{name}\" is not a valid header name").into());
     }
     if value
         .bytes()
@@ -151,10 +152,12 @@ fn check(name: &str, value: &str) -> Result<(), String> {
     {
         return Err(format!(
             "the header {name} contains a line break or another control character"
-        ));
+        )
+        .into());
     }
     if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
-        return Err(format!("-H {name}: this header is computed from the body"));
+        let error = SettingsError::from("this header is computed from the body");
+        return Err(error.at(format!("-H {name}")));
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use prony_load::SettingsError;
+
 use super::arguments::{self, Repetitions, SiegeFlag};
 use super::listed::Method;
 
@@ -151,14 +153,14 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns a message about an unsupported option or an invalid value.
-    pub(super) fn type_over(&mut self, flags: &[SiegeFlag]) -> Result<(), String> {
+    /// An option is not supported, or has an invalid value.
+    pub(super) fn type_over(&mut self, flags: &[SiegeFlag]) -> Result<(), SettingsError> {
         flags
             .iter()
             .try_for_each(|(letter, value)| self.apply(*letter, value.as_deref()))
     }
 
-    fn apply(&mut self, letter: char, attached: Option<&str>) -> Result<(), String> {
+    fn apply(&mut self, letter: char, attached: Option<&str>) -> Result<(), SettingsError> {
         let value = attached.unwrap_or_default();
         match letter {
             'v' => self.verbose = true,
@@ -193,10 +195,9 @@ impl Settings {
             'A' => self.user_agent = value.to_owned(),
             'T' => self.content_type = value.to_owned(),
             'D' => {
-                return Err(
-                    "-D/--debug: there is no debug trace; -g and -p show the request and the response"
-                        .to_owned(),
-                );
+                return Err(SettingsError::from("there is no debug trace")
+                    .hint("-g and -p show the request and the response")
+                    .at("-D/--debug"));
             }
             // -V, -h, -C and -R don't change settings.
             _ => {}
@@ -208,11 +209,9 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns a message if there is no colon.
-    pub(super) fn add_header(&mut self, typed: &str) -> Result<(), String> {
-        let (name, value) = typed
-            .split_once(':')
-            .ok_or_else(|| "no ':' in http-header".to_owned())?;
+    /// There is no colon.
+    pub(super) fn add_header(&mut self, typed: &str) -> Result<(), SettingsError> {
+        let (name, value) = typed.split_once(':').ok_or("no ':' in http-header")?;
         self.headers
             .push((name.trim().to_owned(), value.trim().to_owned()));
         Ok(())
@@ -313,7 +312,7 @@ mod tests {
         (settings, conflict)
     }
 
-    fn typed(words: &[&str]) -> Result<Settings, String> {
+    fn typed(words: &[&str]) -> Result<Settings, SettingsError> {
         let mut settings = Settings {
             parser: true,
             ..Settings::bare()
@@ -410,9 +409,9 @@ mod tests {
             ("-dnan", "-d \"nan\": not a number of seconds"),
             ("-Hx", "no ':' in http-header"),
         ] {
-            assert_eq!(typed(&[word]).unwrap_err(), expected, "{word}");
+            assert_eq!(typed(&[word]).unwrap_err().to_string(), expected, "{word}");
         }
-        let error = typed(&["-D"]).unwrap_err();
+        let error = typed(&["-D"]).unwrap_err().to_string();
         assert!(error.starts_with("-D/--debug: "), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use percent_encoding::percent_decode_str;
-use prony_load::{CookieUrl, reference};
+use prony_load::{CookieUrl, SettingsError, reference};
 
 /// URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,14 +25,17 @@ impl SiegeUrl {
     ///
     /// # Errors
     ///
-    /// Returns a message if the URL is invalid.
-    pub(super) fn parse(typed: &str, escape: bool) -> Result<SiegeUrl, String> {
+    /// The URL is invalid.
+    pub(super) fn parse(typed: &str, escape: bool) -> Result<SiegeUrl, SettingsError> {
         let (scheme, rest) = split_scheme(typed);
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "" | "http" => false,
             "https" => true,
-            "ftp" => return Err(format!("{typed}: FTP is not supported, only HTTP")),
-            other => return Err(format!("{typed}: {other} is not supported, only HTTP")),
+            "ftp" => return Err(SettingsError::from("FTP is not supported, only HTTP").at(typed)),
+            other => {
+                let cause = format!("{other} is not supported, only HTTP");
+                return Err(SettingsError::from(cause).at(typed));
+            }
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
@@ -45,14 +48,16 @@ impl SiegeUrl {
             None => (None, authority),
         };
         let (host, port) = split_port(address)
-            .ok_or_else(|| format!("{typed}: the port is not a number from 1 to 65535"))?;
+            .ok_or("the port is not a number from 1 to 65535")
+            .map_err(|cause| SettingsError::from(cause).at(typed))?;
         if host.is_empty() {
-            return Err(format!("\"{typed}\" has no host"));
+            return Err(format!("\"{typed}\" has no host").into());
         }
         if host
             .contains(|c: char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}%".contains(c))
         {
-            return Err(format!("\"{typed}\": \"{host}\" is not a valid host name"));
+            let error = SettingsError::from(format!("\"{host}\" is not a valid host name"));
+            return Err(error.at(format!("\"{typed}\"")));
         }
         let standard = if tls { 443 } else { 80 };
         Ok(SiegeUrl {
@@ -68,8 +73,8 @@ impl SiegeUrl {
     ///
     /// # Errors
     ///
-    /// Returns a message if the resulting URL is invalid.
-    pub(super) fn join(&self, link: &str, escape: bool) -> Result<SiegeUrl, String> {
+    /// The resulting URL is invalid.
+    pub(super) fn join(&self, link: &str, escape: bool) -> Result<SiegeUrl, SettingsError> {
         let link = link.trim();
         if reference::scheme(link).is_some() {
             return SiegeUrl::parse(link, escape);

@@ -2,6 +2,8 @@
 
 use super::units::{read_count, read_seconds};
 use super::url::WrkUrl;
+use prony_load::SettingsError;
+
 use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Parsed arguments of wrk.
@@ -29,7 +31,7 @@ pub(super) struct WrkError {
     /// Text for standard output, printed before the usage.
     pub(super) version: String,
     /// Message for standard error; `None` if wrk prints no message.
-    pub(super) message: Option<String>,
+    pub(super) message: Option<SettingsError>,
 }
 
 /// Maximum accepted duration in seconds: about 30 years.
@@ -67,6 +69,11 @@ const KNOWN: &[OptionSpec] = &[
     option("version", 'v', OptionArgument::None),
 ];
 
+/// Returns an error that names the program, as getopt does.
+fn wrong(cause: String) -> SettingsError {
+    SettingsError::from(cause).at("wrk")
+}
+
 impl WrkArguments {
     /// Parses the arguments. Returns the text that `-v` prints, and the parsed arguments. An error
     /// contains the text, too.
@@ -80,7 +87,10 @@ impl WrkArguments {
             .map(|arguments| (version, arguments))
     }
 
-    fn read_all(words: &[String], version: &mut String) -> Result<WrkArguments, Option<String>> {
+    fn read_all(
+        words: &[String],
+        version: &mut String,
+    ) -> Result<WrkArguments, Option<SettingsError>> {
         let mut arguments = WrkArguments {
             connections: 10,
             threads: 2,
@@ -90,7 +100,7 @@ impl WrkArguments {
         };
         let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, words);
         for read in options.by_ref() {
-            let (letter, value) = read.map_err(|slip| Some(format!("wrk: {slip}")))?;
+            let (letter, value) = read.map_err(|slip| Some(wrong(slip.to_string())))?;
             match letter {
                 'v' => version.push_str(VERSION),
                 _ => arguments.set(letter, value.unwrap_or_default())?,
@@ -101,13 +111,13 @@ impl WrkArguments {
         arguments.check()
     }
 
-    fn set(&mut self, letter: char, value: &str) -> Result<(), Option<String>> {
+    fn set(&mut self, letter: char, value: &str) -> Result<(), Option<SettingsError>> {
         let count = || read_count(value).ok_or(None);
         let seconds = || match read_seconds(value).ok_or(None)? {
             seconds if seconds > DURATION_MAX_S => {
-                let text =
-                    format!("wrk: -{letter} {value}: must be at most {DURATION_MAX_S} seconds");
-                Err(Some(text))
+                let error =
+                    SettingsError::from(format!("must be at most {DURATION_MAX_S} seconds"));
+                Err(Some(error.at(format!("-{letter} {value}")).at("wrk")))
             }
             seconds => Ok(seconds),
         };
@@ -129,11 +139,10 @@ impl WrkArguments {
     }
 
     /// Adds a header, which replaces an earlier one with the same name.
-    fn add_header(&mut self, typed: &str) -> Result<(), Option<String>> {
+    fn add_header(&mut self, typed: &str) -> Result<(), Option<SettingsError>> {
         let Some((name, value)) = typed.split_once(':') else {
-            return Err(Some(format!(
-                "wrk: header \"{typed}\" has no colon; write it like 'Accept: text/html'"
-            )));
+            let error = wrong(format!("header \"{typed}\" has no colon"));
+            return Err(Some(error.hint("write it like 'Accept: text/html'")));
         };
         let value = value.trim().to_owned();
         match self.headers.iter_mut().find(|(own, _)| own == name) {
@@ -143,14 +152,14 @@ impl WrkArguments {
         Ok(())
     }
 
-    fn check(mut self) -> Result<WrkArguments, Option<String>> {
+    fn check(mut self) -> Result<WrkArguments, Option<SettingsError>> {
         let url = self.words.first().ok_or(None)?;
         if self.threads == 0 || self.duration_s == 0 || self.rate_per_s == Some(0) {
             return Err(None);
         }
-        self.url = WrkUrl::parse(url).ok_or_else(|| Some(format!("invalid URL: {url}")))?;
+        self.url = WrkUrl::parse(url).ok_or_else(|| Some(format!("invalid URL: {url}").into()))?;
         if self.connections < self.threads {
-            return Err(Some("number of connections must be >= threads".to_owned()));
+            return Err(Some("number of connections must be >= threads".into()));
         }
         Ok(self)
     }
@@ -289,7 +298,8 @@ mod tests {
             ),
         ] {
             let wrong = read(&words).unwrap_err();
-            assert_eq!(wrong.message.as_deref(), expected_text, "{words:?}");
+            let message = wrong.message.map(|error| error.to_string());
+            assert_eq!(message.as_deref(), expected_text, "{words:?}");
             assert_eq!(wrong.version, "");
         }
     }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use prony_load::script::Director;
-use prony_load::{Control, LoadSpec, RunResult};
+use prony_load::{Control, LoadSpec, RunResult, SpecError};
 use prony_lua::{LuaHooks, RateSampler, SAMPLING_INTERVAL, Statistics, WrkErrors, WrkFigures};
 use prony_record::{Distribution, Nanos, Outcome, OutcomeCounts};
 
-use super::NOTATION;
 use super::arguments::WrkArguments;
 use super::report::{self, WrkResults};
 use super::spectrum;
@@ -27,7 +26,7 @@ impl Load<'_> {
     /// # Errors
     ///
     /// Returns the reason why the load can't run.
-    pub(super) fn run(&self, hooks: Option<&LuaHooks<'_>>) -> Result<WrkResults, String> {
+    pub(super) fn run(&self, hooks: Option<&LuaHooks<'_>>) -> Result<WrkResults, SpecError> {
         let WrkArguments {
             duration_s,
             threads,
@@ -50,8 +49,7 @@ impl Load<'_> {
             call: &mut sample,
         };
         let director = hooks.map(|hooks| hooks as &dyn Director);
-        let loaded = session::run(self.session, self.spec, director, Some(tick));
-        let loaded = loaded.map_err(|refusal| refusal.message(NOTATION))?;
+        let loaded = session::run(self.session, self.spec, director, Some(tick))?;
         let mut results = self.results(&loaded, rates.into_samples());
         // In the record, a batch counts as one request, so the numbers of requests and of failed
         // statuses are taken from the hooks.

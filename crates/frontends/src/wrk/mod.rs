@@ -15,7 +15,8 @@ mod url;
 
 use std::ffi::OsString;
 
-use prony_load::Notation;
+use prony_load::{Notation, SpecError};
+use prony_lua::ScriptFault;
 
 use crate::output::{note, print};
 use crate::session::{Ending, PUBLIC, Session};
@@ -36,6 +37,24 @@ pub(crate) const NOTATION: Notation = Notation::Options(&[
     ("script", "--script"),
 ]);
 
+/// Reason why a load can't run or has failed.
+enum WrkFailure {
+    Load(SpecError),
+    Script(ScriptFault),
+}
+
+impl From<SpecError> for WrkFailure {
+    fn from(error: SpecError) -> WrkFailure {
+        WrkFailure::Load(error)
+    }
+}
+
+impl From<ScriptFault> for WrkFailure {
+    fn from(fault: ScriptFault) -> WrkFailure {
+        WrkFailure::Script(fault)
+    }
+}
+
 /// Runs wrk's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     let words: Vec<String> = arguments
@@ -47,8 +66,11 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
             print(&version);
             match run::run(&arguments, session) {
                 Ok(()) => Ending::Done,
-                Err(text) => {
-                    print_error(&text);
+                Err(failure) => {
+                    print_error(&match failure {
+                        WrkFailure::Load(error) => error.in_notation(NOTATION),
+                        WrkFailure::Script(fault) => fault.to_string(),
+                    });
                     FAILED
                 }
             }
@@ -56,7 +78,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
         Err(WrkError { version, message }) => {
             print(&version);
             if let Some(message) = message {
-                print_error(&message);
+                print_error(&message.to_string());
             }
             print(USAGE);
             FAILED

@@ -7,14 +7,14 @@ use prony_load::StatusSet;
 use prony_load::{ArrivalRate, HttpVersion, LoadSettings, LoadSpec, SpecError};
 use prony_lua::request::{count, method};
 use prony_lua::{
-    Address, DefinedHooks, HookSettings, LuaHooks, LuaScripts, RequestForm, ScriptInterrupt,
-    ScriptLimits, ScriptSeed, ScriptSource, ServerAddresses,
+    Address, DefinedHooks, HookSettings, LuaHooks, LuaScripts, RequestForm, ScriptFault,
+    ScriptInterrupt, ScriptLimits, ScriptSeed, ScriptSource, ServerAddresses,
 };
 
 use super::arguments::WrkArguments;
 use super::load::Load;
 use super::url::WrkUrl;
-use super::{NOTATION, request};
+use super::{NOTATION, WrkFailure, request};
 use crate::output::system_message;
 use crate::session::{self, Session};
 
@@ -25,8 +25,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 ///
 /// # Errors
 ///
-/// Returns the message for standard error. If there are results, they have already been printed.
-pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), String> {
+/// If there are results, they have already been printed.
+pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), WrkFailure> {
     let mut options = options(arguments);
     let own_url = own_url(arguments);
     // This checks that a load on the target is permitted, before any connection is made.
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Str
     let interrupt = ScriptInterrupt::new(move || stop.is_asked());
     let scripts = match &arguments.script {
         Some(file) => {
-            let source = ScriptSource::read(Path::new(file)).map_err(|fault| fault.to_string())?;
+            let source = ScriptSource::read(Path::new(file))?;
             let seed = ScriptSeed {
                 source: &source,
                 url: &arguments.url.0,
@@ -100,17 +100,15 @@ fn resolve(
     url: &str,
     options: &LoadSettings,
     arguments: &WrkArguments,
-) -> Result<LoadSpec, String> {
-    options
-        .resolve_within(Some(url), &session::literal_scope())
-        .map_err(|error| match error {
-            SpecError::Name { error, .. } => {
-                let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
-                let (host, service) = (&arguments.url.0.host, arguments.url.service());
-                format!("unable to resolve {host}:{service} {cause}")
-            }
-            other => other.in_notation(NOTATION),
-        })
+) -> Result<LoadSpec, SpecError> {
+    session::resolve(url, options).map_err(|error| match error {
+        SpecError::Name { error, .. } => {
+            let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
+            let (host, service) = (&arguments.url.0.host, arguments.url.service());
+            format!("unable to resolve {host}:{service} {cause}").into()
+        }
+        other => other,
+    })
 }
 
 /// Returns the default address of the load: the address in the URL or, if the URL contains a name,
@@ -124,7 +122,7 @@ fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
 }
 
 /// Returns the first of the server's addresses that accepts a connection.
-fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
+fn first_open(arguments: &WrkArguments) -> Result<Address, SpecError> {
     let (host, service) = (&arguments.url.0.host, arguments.url.service());
     let mut refused = String::new();
     for address in Address::all(host, &service)? {
@@ -137,20 +135,23 @@ fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
             }
         }
     }
-    Err(format!("unable to connect to {host}:{service} {refused}"))
+    Err(format!("unable to connect to {host}:{service} {refused}").into())
 }
 
-fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaScripts, String> {
+fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaScripts, WrkFailure> {
     let service = arguments.url.service();
     let addresses = ServerAddresses::LookedUp { service: &service };
     let loaded = LuaScripts::load(seed, addresses, arguments.threads, &arguments.words);
-    match loaded.map_err(|fault| fault.to_string())? {
+    match loaded? {
         Some(scripts) => Ok(scripts),
         // The script API doesn't provide the reason for a failed connect, so another attempt is
         // made to obtain it.
-        None => Err(first_open(arguments)
-            .err()
-            .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.0.host))),
+        None => {
+            let host = &arguments.url.0.host;
+            let unknown = || format!("unable to connect to {host}:{service}").into();
+            let error = first_open(arguments).err();
+            Err(error.unwrap_or_else(unknown).into())
+        }
     }
 }
 
@@ -158,7 +159,7 @@ fn without_script(
     arguments: &WrkArguments,
     session: &Session,
     mut spec: LoadSpec,
-) -> Result<(), String> {
+) -> Result<(), WrkFailure> {
     let bytes = request::plain(&arguments.url, &arguments.headers);
     let request = spec.writer().raw("GET", bytes);
     spec.send_only(&request);
@@ -179,7 +180,7 @@ fn with_script(
     scripts: &LuaScripts,
     own: Option<Address>,
     interrupt: &ScriptInterrupt,
-) -> Result<(), String> {
+) -> Result<(), WrkFailure> {
     let has = scripts
         .threads()
         .first()
@@ -211,7 +212,8 @@ fn with_script(
         .filter(|first| is_plain && given.iter().all(|it| it == *first));
     let director = match only {
         Some(bytes) => {
-            let request = spec.writer().raw(method(bytes)?, bytes.clone());
+            let method = method(bytes).map_err(SpecError::from)?;
+            let request = spec.writer().raw(method, bytes.clone());
             spec.send_only(&request);
             None
         }
@@ -228,14 +230,13 @@ fn with_script(
     load.print(&results);
     interrupt.spare();
     let done = scripts.done(&results.figures);
-    let failed = hooks.failure().map_or(done, Err);
-    failed.map_err(|fault| fault.to_string())
+    Ok(hooks.failure().map_or(done, Err)?)
 }
 
 /// Returns the number of requests per batch, and the initial requests of the threads. If the script
 /// has a `request` hook, returns only the first thread's request, because wrk calls the hook once
 /// more than it sends requests.
-fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), String> {
+fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), ScriptFault> {
     let asked = match has.request {
         true => 1,
         false => scripts.threads().len(),
@@ -243,8 +244,8 @@ fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>),
     let mut batch = None;
     let mut all = Vec::new();
     for thread in &scripts.threads()[..asked] {
-        let bytes = thread.request().map_err(|fault| fault.to_string())?;
-        let wrong = |what: String| thread.request_fault(&what).to_string();
+        let bytes = thread.request()?;
+        let wrong = |what: String| thread.request_fault(&what);
         let number = count(&bytes).map_err(wrong)?;
         let first = *batch.get_or_insert(number);
         if first != number {

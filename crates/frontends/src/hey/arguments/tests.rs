@@ -13,7 +13,8 @@ fn reads(words: &str) -> HeyArguments {
 
 fn refused(words: &[&str]) -> String {
     match read(words) {
-        Err(HeyError::Load(Some(text)) | HeyError::Flag(text)) => text,
+        Err(HeyError::Load(Some(error))) => error.to_string(),
+        Err(HeyError::Flag(error)) => error.to_string(),
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -196,7 +197,7 @@ fn what_makes_no_load_is_refused_in_heys_words() {
     );
     assert!(refused(&["-progress", "bar", "U"]).starts_with("-progress bar: "));
     assert_eq!(read(&["-n", "5"]), Err(HeyError::Load(None)));
-    assert_eq!(read(&["-help"]), Err(HeyError::Help));
+    assert_eq!(read(&["-help"]), Err(HeyError::Flag(FlagError::Help)));
     // With a duration, the number of requests is ignored.
     assert!(read(&["-z", "1s", "-n", "0", "U"]).is_ok());
 }

@@ -15,6 +15,7 @@ mod local_time;
 mod output;
 mod session;
 mod siege;
+mod tally;
 mod wrk;
 
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! Formats the report as an HTML table (`-w`).
 
 use super::arguments::Attributes;
-use super::report::{AbReport, whole_ms};
+use super::report::{AbReport, ReportLine, whole_ms};
 use super::times::Column;
 
 /// Returns the report as a complete HTML table.
@@ -10,9 +10,9 @@ pub(super) fn html(report: &AbReport, attributes: &Attributes) -> String {
         attributes,
         out: format!("\n\n<table {}>\n", attributes.table),
     };
-    table.counts(report);
+    table.head(report);
     table.rates(report);
-    if report.times.total.count() > 0 {
+    if report.tally.times.total.count() > 0 {
         table.times(report);
     }
     table.out + "</table>\n"
@@ -31,54 +31,31 @@ impl Table<'_> {
         );
     }
 
-    fn counts(&mut self, report: &AbReport) {
+    fn head(&mut self, report: &AbReport) {
         self.line("Server Software", escaped(&report.software));
         self.line("Server Hostname", escaped(&report.host));
         self.line("Server Port", report.port);
         self.line("Document Path", escaped(&report.path));
-        match report.length {
-            Some(length) => self.line("Document Length", format_args!("{length} bytes")),
-            None => self.line("Document Length", "Variable"),
+        self.line("Document Length", report.document_length());
+        self.lines(report.counts());
+    }
+
+    fn lines(&mut self, lines: Vec<ReportLine>) {
+        let Attributes { row, cell, .. } = self.attributes;
+        for line in lines {
+            match line {
+                ReportLine::Value(name, value) => self.line(name, value),
+                ReportLine::Continued(value) => {
+                    self.out += &format!(
+                        "<tr {row}><td colspan=2 {cell}>&nbsp;</td>\
+                         <td colspan=2 {cell}>{value}</td></tr>\n"
+                    );
+                }
+                ReportLine::Note(text) => {
+                    self.out += &format!("<tr {row}><td colspan=4 {cell} >{text}</td></tr>\n");
+                }
+            }
         }
-        self.line("Concurrency Level", report.concurrency);
-        self.line(
-            "Time taken for tests",
-            format_args!("{:.3} seconds", report.seconds),
-        );
-        self.line("Complete requests", report.complete);
-        let failed = report.failed;
-        self.line("Failed requests", failed.all());
-        if failed.all() > 0 {
-            let Attributes { row, cell, .. } = self.attributes;
-            self.out += &format!(
-                "<tr {row}><td colspan=4 {cell} >   (Connect: {}, Receive: {}, Length: {}, \
-                 Exceptions: {})</td></tr>\n",
-                failed.connect, failed.receive, failed.length, failed.exceptions
-            );
-        }
-        if report.non_2xx > 0 {
-            self.line("Non-2xx responses", report.non_2xx);
-        }
-        report
-            .successful
-            .iter()
-            .for_each(|count| self.line("Successful requests", count));
-        report
-            .kept_alive
-            .iter()
-            .for_each(|count| self.line("Keep-Alive requests", count));
-        self.line(
-            "Total transferred",
-            format_args!("{} bytes", report.bytes_in),
-        );
-        report
-            .bytes_out
-            .iter()
-            .for_each(|bytes| self.line("Total body sent", bytes));
-        self.line(
-            "HTML transferred",
-            format_args!("{} bytes", report.body_bytes_in),
-        );
     }
 
     fn rates(&mut self, report: &AbReport) {
@@ -88,19 +65,7 @@ impl Table<'_> {
         self.line("Requests per second", format_args!("{:.2}", report.rate()));
         let received = report.kbytes_per_s(report.bytes_in);
         self.line("Transfer rate", format_args!("{received:.2} kb/s received"));
-        let Some(bytes_out) = report.bytes_out else {
-            return;
-        };
-        let Attributes { row, cell, .. } = self.attributes;
-        for (rate, what) in [
-            (report.kbytes_per_s(bytes_out), "sent"),
-            (report.kbytes_per_s(report.bytes_in + bytes_out), "total"),
-        ] {
-            self.out += &format!(
-                "<tr {row}><td colspan=2 {cell}>&nbsp;</td>\
-                 <td colspan=2 {cell}>{rate:.2} kb/s {what}</td></tr>\n"
-            );
-        }
+        self.lines(report.sent_rates());
     }
 
     fn times(&mut self, report: &AbReport) {
@@ -110,7 +75,7 @@ impl Table<'_> {
              <tr {row}><th {cell}>&nbsp;</th> <th {cell}>min</th>   <th {cell}>avg</th>   \
              <th {cell}>max</th></tr>\n"
         );
-        let times = &report.times;
+        let times = &report.tally.times;
         for (name, column) in [
             ("Connect", &times.connect),
             ("Processing", &times.processing),
@@ -138,7 +103,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Failed;
+    use super::super::tally::{AbTally, Failed};
     use super::super::text::tests::plain;
     use super::*;
 
@@ -151,11 +116,15 @@ mod tests {
         };
         let report = AbReport {
             path: "/<b>&".to_owned(),
-            failed: Failed {
-                length: 2,
-                ..Failed::default()
+            tally: AbTally {
+                failed: Failed {
+                    length: 2,
+                    ..Failed::default()
+                },
+                successful: 8,
+                ..plain().tally
             },
-            successful: Some(8),
+            shows_successful: true,
             bytes_out: Some(2_560),
             ..plain()
         };

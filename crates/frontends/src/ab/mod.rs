@@ -35,7 +35,6 @@ use report::AbReport;
 use request::Http10Request;
 use tally::{AbTally, AbWatch, First};
 use text::ReportParts;
-use times::RequestTimes;
 use trace::Trace;
 
 /// ab's exit status for an invalid command (EINVAL).
@@ -115,17 +114,12 @@ impl Run {
     }
 
     /// Writes the output files that `-e` and `-g` name.
-    fn leave(
-        &mut self,
-        report: &AbReport,
-        rows: &[RequestTimes],
-        began: SystemTime,
-    ) -> Result<(), SettingsError> {
+    fn leave(&mut self, report: &AbReport, began: SystemTime) -> Result<(), SettingsError> {
         if let Some(file) = &mut self.csv {
-            file.write(&files::csv(&report.times.total))?;
+            file.write(&files::csv(&report.tally.times.total))?;
         }
         if let Some(file) = &mut self.gnuplot {
-            file.write(&files::gnuplot(rows, began, LocalTime::of))?;
+            file.write(&files::gnuplot(&report.tally.rows, began, LocalTime::of))?;
         }
         Ok(())
     }
@@ -157,20 +151,19 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, AbArgum
     schedule.finish(tally.complete, is_interrupted);
     trace.agreed(&loaded.record.negotiated);
 
-    let report = report_of(arguments, &loaded, watch.first(), &tally);
+    let report = report_of(arguments, &loaded, watch.first(), tally);
     print(&match &arguments.html {
         Some(attributes) => html::html(&report, attributes),
         None => text::text(&report, ReportParts::of(arguments)),
     });
-    run.leave(&report, &tally.rows, began)
-        .map_err(AbArgumentsError::Value)?;
+    run.leave(&report, began).map_err(AbArgumentsError::Value)?;
     let mut findings = loaded.record.findings.iter();
     if let Some(errors) = findings.find(|finding| finding.id == FindingId::Errors) {
         complain("ab", &errors.text);
     }
     Ok(if is_interrupted {
         Ending::Interrupted
-    } else if tally.failed.all() == tally.complete {
+    } else if report.tally.failed.all() == report.tally.complete {
         Ending::Failed
     } else {
         Ending::Done
@@ -257,7 +250,7 @@ fn report_of(
     arguments: &AbArguments,
     loaded: &RunResult,
     first: Option<&First>,
-    tally: &AbTally,
+    tally: AbTally,
 ) -> AbReport {
     let totals = &loaded.record.totals;
     let length = arguments.expected_size.or(first.map(|first| first.length));
@@ -272,15 +265,12 @@ fn report_of(
         length: (!arguments.any_length).then_some(length.unwrap_or_default()),
         concurrency: arguments.concurrency,
         seconds: totals.elapsed_s,
-        complete: tally.complete,
-        failed: tally.failed,
-        non_2xx: tally.non_2xx,
-        successful: went_wrong.then_some(tally.successful),
-        kept_alive: arguments.keepalive.then_some(tally.kept_alive),
+        shows_successful: went_wrong,
+        keepalive: arguments.keepalive,
         bytes_in: totals.bytes_in,
         body_bytes_in: totals.body_bytes_in,
         bytes_out: arguments.body_file.is_some().then_some(totals.bytes_out),
-        times: tally.times.clone(),
+        tally,
     }
 }
 

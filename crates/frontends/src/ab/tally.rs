@@ -1,6 +1,6 @@
 //! Counts requests in ab's categories. Each worker of the load has its own counter.
 
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::OnceLock;
 
 use prony_load::response_head::texts;
 use prony_load::script::{CaptureSpec, Director, RequestEnd, ResponseView, Script, Users};
@@ -9,6 +9,7 @@ use prony_record::{Exchange, Nanos, Outcome};
 use super::arguments::AbArguments;
 use super::times::{RequestTimes, Times};
 use super::trace::Trace;
+use crate::tally::{LoadTally, Tally};
 
 /// First complete response of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub(super) struct AbTally {
     pub(super) rows: Vec<RequestTimes>,
 }
 
-impl AbTally {
+impl Tally for AbTally {
     fn merge(&mut self, other: AbTally) {
         self.complete += other.complete;
         self.failed.connect += other.failed.connect;
@@ -70,7 +71,7 @@ impl AbTally {
         self.non_2xx += other.non_2xx;
         self.successful += other.successful;
         self.kept_alive += other.kept_alive;
-        self.times.merge(&other.times);
+        self.times.merge(other.times);
         self.rows.extend(other.rows);
     }
 }
@@ -81,7 +82,7 @@ pub(super) struct AbWatch {
     rules: Rules,
     trace: Trace,
     first: OnceLock<First>,
-    whole: Mutex<AbTally>,
+    whole: LoadTally<AbTally>,
 }
 
 /// Settings that all counters share.
@@ -106,7 +107,7 @@ impl AbWatch {
             },
             trace: Trace::new(arguments.verbosity),
             first: OnceLock::new(),
-            whole: Mutex::default(),
+            whole: LoadTally::default(),
         }
     }
 
@@ -117,7 +118,7 @@ impl AbWatch {
 
     /// Returns the sum of the counts of all workers that have ended.
     pub(super) fn take(&self) -> AbTally {
-        std::mem::take(&mut *self.whole())
+        self.whole.take()
     }
 
     /// Classifies a response by its length and headers.
@@ -133,14 +134,6 @@ impl AbWatch {
             is_as_long: rules.any_length || length == rules.length.unwrap_or(first.length),
             stays: rules.keepalive && says_keep_alive(head),
         }
-    }
-
-    fn whole(&self) -> MutexGuard<'_, AbTally> {
-        // Poisoning of the mutex is ignored, because a worker that panicked has added its counts
-        // either completely or not at all.
-        self.whole
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -206,7 +199,7 @@ impl Script for Counter<'_> {
     }
 
     fn finish(self: Box<Self>) {
-        self.watch.whole().merge(self.tally);
+        self.watch.whole.add(self.tally);
     }
 }
 

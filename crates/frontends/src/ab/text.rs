@@ -1,6 +1,6 @@
 //! Formats the report as text, like ab.
 
-use super::report::{AbReport, PERCENTAGES, whole_ms};
+use super::report::{AbReport, PERCENTAGES, ReportLine, whole_ms};
 use super::times::Column;
 
 /// Optional parts of the report.
@@ -16,15 +16,15 @@ pub(super) struct ReportParts {
 pub(super) fn text(report: &AbReport, parts: ReportParts) -> String {
     let mut out = String::from("\n\n");
     server(report, &mut out);
-    counts(report, &mut out);
+    lines(&mut out, report.counts());
     rates(report, &mut out);
-    if report.times.total.count() > 0 {
+    if report.tally.times.total.count() > 0 {
         out += "\nConnection Times (ms)\n";
         match parts.deviations {
             true => with_deviations(report, &mut out),
             false => short(report, &mut out),
         }
-        if parts.percentages && report.times.total.count() > 1 {
+        if parts.percentages && report.tally.times.total.count() > 1 {
             percentages(report, &mut out);
         }
     }
@@ -53,61 +53,25 @@ fn server(report: &AbReport, out: &mut String) {
     }
     *out += "\n";
     line(out, "Document Path", &report.path);
-    match report.length {
-        Some(length) => line(out, "Document Length", format_args!("{length} bytes")),
-        None => line(out, "Document Length", "Variable"),
-    }
+    line(out, "Document Length", report.document_length());
     *out += "\n";
 }
 
-fn counts(report: &AbReport, out: &mut String) {
-    line(out, "Concurrency Level", report.concurrency);
-    line(
-        out,
-        "Time taken for tests",
-        format_args!("{:.3} seconds", report.seconds),
-    );
-    line(out, "Complete requests", report.complete);
-    let failed = report.failed;
-    line(out, "Failed requests", failed.all());
-    if failed.all() > 0 {
-        *out += &format!(
-            "   (Connect: {}, Receive: {}, Length: {}, Exceptions: {})\n",
-            failed.connect, failed.receive, failed.length, failed.exceptions
-        );
+fn lines(out: &mut String, lines: Vec<ReportLine>) {
+    for one in lines {
+        match one {
+            ReportLine::Value(name, value) => line(out, name, value),
+            ReportLine::Continued(value) => *out += &format!("{:24}{value}\n", ""),
+            ReportLine::Note(text) => *out += &format!("{text}\n"),
+        }
     }
-    if report.non_2xx > 0 {
-        line(out, "Non-2xx responses", report.non_2xx);
-    }
-    report
-        .successful
-        .iter()
-        .for_each(|count| line(out, "Successful requests", count));
-    report
-        .kept_alive
-        .iter()
-        .for_each(|count| line(out, "Keep-Alive requests", count));
-    line(
-        out,
-        "Total transferred",
-        format_args!("{} bytes", report.bytes_in),
-    );
-    report
-        .bytes_out
-        .iter()
-        .for_each(|bytes| line(out, "Total body sent", bytes));
-    line(
-        out,
-        "HTML transferred",
-        format_args!("{} bytes", report.body_bytes_in),
-    );
 }
 
 fn rates(report: &AbReport, out: &mut String) {
     if !report.has_rates() {
         return;
     }
-    let each_ms = report.seconds * 1000.0 / report.complete as f64;
+    let each_ms = report.seconds * 1000.0 / report.tally.complete as f64;
     let of_one_ms = each_ms * report.concurrency as f64;
     line(
         out,
@@ -131,20 +95,11 @@ fn rates(report: &AbReport, out: &mut String) {
         "Transfer rate",
         format_args!("{received:.2} [Kbytes/sec] received"),
     );
-    if let Some(bytes_out) = report.bytes_out {
-        let (sent, both) = (
-            report.kbytes_per_s(bytes_out),
-            report.kbytes_per_s(report.bytes_in + bytes_out),
-        );
-        *out += &format!(
-            "{:24}{sent:.2} kb/s sent\n{:24}{both:.2} kb/s total\n",
-            "", ""
-        );
-    }
+    lines(out, report.sent_rates());
 }
 
 fn columns(report: &AbReport) -> [(&'static str, &'static str, &Column); 4] {
-    let times = &report.times;
+    let times = &report.tally.times;
     [
         ("Connect:", "the initial connection time", &times.connect),
         ("Processing:", "the processing time", &times.processing),

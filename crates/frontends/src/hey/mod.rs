@@ -148,7 +148,7 @@ fn report(
             true => took_s,
             false => took_s.max(arguments.schedule_s()),
         },
-        times: loaded.recorder.response_time().buckets().collect(),
+        times: loaded.recorder.response_time().clone(),
         statuses: loaded.recorder.statuses().collect(),
         failures: failures(&noted, asked),
         noted,
@@ -179,7 +179,7 @@ fn report(
             ),
         );
     }
-    match results.noted.responses {
+    match results.noted.response.count() {
         _ if is_interrupted => Ending::Interrupted,
         0 => Ending::Failed,
         _ => Ending::Done,

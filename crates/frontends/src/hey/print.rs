@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 
-use prony_record::{Nanos, Slice};
+use prony_record::{Distribution, Nanos, Slice};
 
-use super::watch::{CollectedRequests, Stage};
+use super::watch::CollectedRequests;
+use crate::tally::TimeSummary;
 
 /// Results from which hey's output is formatted.
 #[derive(Debug, Clone, Default)]
@@ -14,9 +15,8 @@ pub(super) struct HeyResults {
     /// Time from the start of the load to the end of its last request, in seconds.
     pub(super) total_s: f64,
     pub(super) noted: CollectedRequests,
-    /// Response times of all requests that received a response, in ascending order, each with its
-    /// count.
-    pub(super) times: Vec<(Nanos, u64)>,
+    /// Response times of all requests that received a response.
+    pub(super) times: Distribution,
     pub(super) statuses: BTreeMap<u16, u64>,
     /// Number of requests without a response, by reason.
     pub(super) failures: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ const PERCENTAGES: [u64; 7] = [10, 25, 50, 75, 90, 95, 99];
 impl HeyResults {
     /// Returns the number of requests, with and without a response.
     fn requests(&self) -> u64 {
-        self.noted.responses + self.failures.values().sum::<u64>()
+        self.noted.response.count() + self.failures.values().sum::<u64>()
     }
 
     pub(super) fn summary(&self) -> String {
@@ -45,15 +45,14 @@ impl HeyResults {
         let noted = &self.noted;
         writeln!(out, "\nSummary:")?;
         writeln!(out, "  Total:\t{:.4} secs", self.total_s)?;
-        let (fastest, slowest) = (fastest(&noted.response), noted.response.slowest);
-        writeln!(out, "  Slowest:\t{} secs", seconds(slowest))?;
-        writeln!(out, "  Fastest:\t{} secs", seconds(fastest))?;
-        let mean = mean(&noted.response, noted.responses);
-        writeln!(out, "  Average:\t{mean} secs")?;
+        let response = &noted.response;
+        writeln!(out, "  Slowest:\t{} secs", seconds(response.max()))?;
+        writeln!(out, "  Fastest:\t{} secs", seconds(response.min()))?;
+        writeln!(out, "  Average:\t{} secs", mean(response))?;
         let rate = self.requests() as f64 / self.total_s;
         writeln!(out, "  Requests/sec:\t{}", number(rate))?;
         writeln!(out, "  ")?;
-        if let Some(each) = noted.body_bytes.checked_div(noted.responses)
+        if let Some(each) = noted.body_bytes.checked_div(response.count())
             && noted.body_bytes > 0
         {
             writeln!(out, "  Total data:\t{} bytes", noted.body_bytes)?;
@@ -62,7 +61,7 @@ impl HeyResults {
         writeln!(out, "\nResponse time histogram:")?;
         self.write_histogram(out)?;
         writeln!(out, "\n\nLatency distribution:")?;
-        if noted.responses > 0 {
+        if response.count() > 0 {
             for percentage in PERCENTAGES {
                 let time = seconds(self.percentile(percentage));
                 writeln!(out, "  {percentage}% in {time} secs")?;
@@ -72,7 +71,7 @@ impl HeyResults {
         // Lookup and write times are zero. Names are looked up once, before the load. The engine
         // passes each request to the kernel as a whole, so the time for sending is part of the
         // wait.
-        let none = Stage::default();
+        let none = TimeSummary::zeros(response.count());
         for (name, stage) in [
             ("DNS+dialup", &noted.dial),
             ("DNS-lookup", &none),
@@ -80,7 +79,12 @@ impl HeyResults {
             ("resp wait", &noted.wait),
             ("resp read", &noted.read),
         ] {
-            self.write_stage(out, name, stage)?;
+            let (fastest, slowest) = (seconds(stage.min()), seconds(stage.max()));
+            let mean = mean(stage);
+            writeln!(
+                out,
+                "  {name}:\t{mean} secs, {fastest} secs, {slowest} secs"
+            )?;
         }
         writeln!(out, "\nStatus code distribution:")?;
         for (status, count) in &self.statuses {
@@ -101,29 +105,19 @@ impl HeyResults {
         format!("Error distribution:\n{}", lines.join("\n"))
     }
 
-    fn write_stage(&self, out: &mut String, name: &str, stage: &Stage) -> std::fmt::Result {
-        writeln!(
-            out,
-            "  {name}:\t{} secs, {} secs, {} secs",
-            mean(stage, self.noted.responses),
-            seconds(fastest(stage)),
-            seconds(stage.slowest)
-        )
-    }
-
     /// Writes the histogram. The first bar stands for the fastest request; the other bars divide
     /// the range above it evenly.
     fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
-        if self.noted.responses == 0 {
+        let response = &self.noted.response;
+        if response.count() == 0 {
             return Ok(());
         }
-        let response = &self.noted.response;
-        let (fastest, slowest) = (response.fastest, response.slowest);
+        let (fastest, slowest) = (response.min(), response.max());
         let step = slowest.since(fastest).0 as f64 / BARS as f64;
         let mark = |bar: usize| fastest.0 as f64 + step * bar as f64;
         let mut counts = [0u64; BARS + 1];
         let mut fastest_left = 1;
-        for &(time, count) in &self.times {
+        for (time, count) in self.times.buckets() {
             // The first bucket contains the fastest request. Buckets are 0.1% wide, so it may
             // contain other requests, too.
             let first = if fastest == slowest {
@@ -153,15 +147,9 @@ impl HeyResults {
 
     /// Returns a percentile of the response times.
     fn percentile(&self, percentage: u64) -> Nanos {
-        let rank = (self.noted.responses * percentage).div_ceil(100).max(1);
-        let mut seen = 0;
-        let found = self.times.iter().find(|(_, count)| {
-            seen += count;
-            seen >= rank
-        });
         let response = &self.noted.response;
-        let time = found.map_or(response.slowest, |&(time, _)| time);
-        time.max(response.fastest).min(response.slowest)
+        let rank = (response.count() * percentage).div_ceil(100);
+        response.at(rank.saturating_sub(1), &self.times)
     }
 
     /// Writes the lines of `-o csv`.
@@ -204,13 +192,9 @@ pub(super) fn timeline(series: &[Slice]) -> String {
     format!("[\n{}\n]\n", pairs.join(",\n"))
 }
 
-/// Returns the shortest time of a stage, or 0 if the stage never occurred.
-fn fastest(stage: &Stage) -> Nanos {
-    stage.fastest.min(stage.slowest)
-}
-
-fn mean(stage: &Stage, requests: u64) -> String {
-    number(stage.mean_s(requests))
+/// Returns the mean in seconds.
+fn mean(times: &TimeSummary) -> String {
+    number(times.mean_ns() / 1e9)
 }
 
 fn seconds(time: Nanos) -> String {

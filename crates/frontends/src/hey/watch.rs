@@ -2,52 +2,16 @@
 //! response, otherwise the reason for its failure.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use prony_load::script::{
     CaptureSpec, Director, FailureCause, RequestEnd, Script, UserStep, Users,
 };
 use prony_record::{Exchange, Nanos, Outcome};
 
+use crate::tally::{LoadTally, Tally, TimeSummary};
+
 /// Go's reason for a redirect beyond the limit, which counts requests rather than redirects.
 const REDIRECT_LIMIT: &str = "stopped after 10 redirects";
-
-/// Times of one stage, over all requests with a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stage {
-    sum_ns: u128,
-    pub(super) fastest: Nanos,
-    pub(super) slowest: Nanos,
-}
-
-impl Default for Stage {
-    fn default() -> Stage {
-        Stage {
-            sum_ns: 0,
-            fastest: Nanos::MAX,
-            slowest: Nanos::ZERO,
-        }
-    }
-}
-
-impl Stage {
-    fn add(&mut self, time: Nanos) {
-        self.sum_ns += u128::from(time.0);
-        self.fastest = self.fastest.min(time);
-        self.slowest = self.slowest.max(time);
-    }
-
-    fn merge(&mut self, other: Stage) {
-        self.sum_ns += other.sum_ns;
-        self.fastest = self.fastest.min(other.fastest);
-        self.slowest = self.slowest.max(other.slowest);
-    }
-
-    /// Returns the mean over this number of requests, in seconds, or NaN for 0 requests.
-    pub(super) fn mean_s(&self, requests: u64) -> f64 {
-        self.sum_ns as f64 / requests as f64 / 1e9
-    }
-}
 
 /// Data of one response, for `-o csv`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,16 +28,14 @@ pub(super) struct CsvRow {
 /// Data about all requests, with and without a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CollectedRequests {
-    /// Number of complete responses with any status.
-    pub(super) responses: u64,
-    /// Times from when a request was due until the end of its response.
-    pub(super) response: Stage,
+    /// Times from when a request was due until the end of its complete response, with any status.
+    pub(super) response: TimeSummary,
     /// Times of the connect and the TLS handshake; zero on a reused connection.
-    pub(super) dial: Stage,
+    pub(super) dial: TimeSummary,
     /// Times from the first byte sent to the first byte received.
-    pub(super) wait: Stage,
+    pub(super) wait: TimeSummary,
     /// Times from the first to the last byte received.
-    pub(super) read: Stage,
+    pub(super) read: TimeSummary,
     pub(super) body_bytes: u64,
     pub(super) failures: BTreeMap<(Outcome, Option<String>), u64>,
     /// Rows of the CSV; empty unless requested.
@@ -91,7 +53,6 @@ impl CollectedRequests {
             status: exchange.status.unwrap_or_default(),
             offset: exchange.intended,
         };
-        self.responses += 1;
         self.response.add(row.response);
         self.dial.add(row.dial);
         self.wait.add(row.wait);
@@ -106,9 +67,10 @@ impl CollectedRequests {
         let why = (outcome, reason.map(str::to_owned));
         *self.failures.entry(why).or_default() += 1;
     }
+}
 
+impl Tally for CollectedRequests {
     fn merge(&mut self, other: CollectedRequests) {
-        self.responses += other.responses;
         self.response.merge(other.response);
         self.dial.merge(other.dial);
         self.wait.merge(other.wait);
@@ -129,7 +91,7 @@ pub(super) struct HeyWatch {
     until: Option<Nanos>,
     /// Number of hey's workers. The engine may have more virtual users, which stay idle.
     workers: u64,
-    gathered: Mutex<CollectedRequests>,
+    gathered: LoadTally<CollectedRequests>,
 }
 
 impl HeyWatch {
@@ -139,15 +101,14 @@ impl HeyWatch {
             keeps_rows,
             until,
             workers,
-            gathered: Mutex::default(),
+            gathered: LoadTally::default(),
         }
     }
 
     /// Returns the data of the whole load. The rows are in the order in which the responses
     /// arrived.
     pub(super) fn noted(self) -> CollectedRequests {
-        let gathered = self.gathered.into_inner();
-        let mut noted = gathered.unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.gathered.take();
         noted.rows.sort_by_key(|row| row.offset + row.response);
         noted
     }
@@ -199,9 +160,6 @@ impl Script for Watcher<'_> {
     }
 
     fn finish(self: Box<Self>) {
-        let gathered = self.watch.gathered.lock();
-        // Poisoning of the mutex is ignored: if another worker panicked, the load ends anyway.
-        let mut gathered = gathered.unwrap_or_else(PoisonError::into_inner);
-        gathered.merge(self.noted);
+        self.watch.gathered.add(self.noted);
     }
 }

@@ -2,7 +2,8 @@
 
 use prony_record::Nanos;
 
-use super::tally::{SiegeTally, share};
+use super::tally::SiegeTally;
+use crate::tally::share;
 
 /// Results of a siege run.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +25,7 @@ impl SiegeReport {
     }
 
     fn concurrency(&self) -> f64 {
-        share(self.tally.time.as_secs_f64(), self.elapsed_s)
+        share(self.tally.times.sum_s(), self.elapsed_s)
     }
 
     /// Returns the label, value and unit of each figure.
@@ -45,8 +46,8 @@ impl SiegeReport {
             ("Concurrency", value(self.concurrency()), ""),
             ("Successful transactions", count(tally.successful), ""),
             ("Failed transactions", count(tally.failed), ""),
-            ("Longest transaction", seconds(tally.longest), ""),
-            ("Shortest transaction", seconds(tally.shortest()), ""),
+            ("Longest transaction", seconds(tally.times.max()), ""),
+            ("Shortest transaction", seconds(tally.times.min()), ""),
         ]
     }
 

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
 
 use prony_load::script::{
     CaptureSpec, Director, FailureCause, RequestEnd, ResponseView, Script, UserStep, Users,
@@ -22,6 +22,7 @@ use super::tally::{SiegeTally, Verdict};
 use super::user::{SharedSettings, User, UserAction, UserRequest};
 use super::verbose::{FinishedTransaction, Line};
 use crate::output::system_message;
+use crate::tally::LoadTally;
 
 /// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
 const PRINTED_BYTES_MAX: usize = 256 << 20;
@@ -41,7 +42,7 @@ pub(super) struct Siege<'a> {
     lines: SyncSender<Line>,
     seed: u64,
     failures: AtomicU64,
-    total: Mutex<SiegeTally>,
+    total: LoadTally<SiegeTally>,
 }
 
 impl<'a> Siege<'a> {
@@ -59,15 +60,13 @@ impl<'a> Siege<'a> {
             lines,
             seed: RandomState::new().build_hasher().finish(),
             failures: AtomicU64::new(0),
-            total: Mutex::new(SiegeTally::default()),
+            total: LoadTally::default(),
         }
     }
 
     /// Returns the counts of the load. Must be called after it has ended.
     pub(super) fn into_tally(self) -> SiegeTally {
-        self.total
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.total.take()
     }
 
     fn shows_requests(&self) -> bool {
@@ -375,11 +374,6 @@ impl Script for Worker<'_> {
     }
 
     fn finish(self: Box<Self>) {
-        let mut total = self
-            .siege
-            .total
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        total.merge(&self.tally);
+        self.siege.total.add(self.tally);
     }
 }

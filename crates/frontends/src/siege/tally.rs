@@ -2,6 +2,8 @@
 
 use prony_record::Nanos;
 
+use crate::tally::{Tally, TimeSummary, share};
+
 /// Counts and times of transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SiegeTally {
@@ -10,14 +12,10 @@ pub(super) struct SiegeTally {
     /// Number of transactions whose status is 401, 407, or less than 400.
     pub(super) successful: u64,
     pub(super) failed: u64,
-    /// Number of complete responses with any status.
-    responded: u64,
     /// Number of body bytes as received.
     pub(super) body_bytes: u64,
-    /// Sum of the times of all complete responses.
-    pub(super) time: Nanos,
-    pub(super) longest: Nanos,
-    shortest: Option<Nanos>,
+    /// Times of all complete responses, with any status.
+    pub(super) times: TimeSummary,
 }
 
 /// Classification of a complete response.
@@ -53,29 +51,13 @@ impl SiegeTally {
             Verdict::Other => self.transactions += 1,
             Verdict::Failure => self.failed += 1,
         }
-        self.responded += 1;
         self.body_bytes += body_bytes;
-        self.time = self.time + took;
-        self.longest = self.longest.max(took);
-        self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+        self.times.add(took);
     }
 
     /// Counts a request without a complete response.
     pub(super) fn failure(&mut self) {
         self.failed += 1;
-    }
-
-    /// Adds the counts of other users to these counts.
-    pub(super) fn merge(&mut self, other: &SiegeTally) {
-        self.transactions += other.transactions;
-        self.successful += other.successful;
-        self.failed += other.failed;
-        self.responded += other.responded;
-        self.body_bytes += other.body_bytes;
-        self.time = self.time + other.time;
-        self.longest = self.longest.max(other.longest);
-        let both = [self.shortest, other.shortest];
-        self.shortest = both.into_iter().flatten().min();
     }
 
     /// Returns the percentage of attempts that were transactions.
@@ -88,18 +70,18 @@ impl SiegeTally {
 
     /// Returns the mean time of a complete response, in seconds.
     pub(super) fn response_time_s(&self) -> f64 {
-        share(self.time.as_secs_f64(), self.responded as f64)
-    }
-
-    /// Returns the minimum time of a complete response.
-    pub(super) fn shortest(&self) -> Nanos {
-        self.shortest.unwrap_or(Nanos::ZERO)
+        share(self.times.sum_s(), self.times.count() as f64)
     }
 }
 
-/// Returns `part` / `whole`, or 0 if `whole` is 0.
-pub(super) fn share(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
+impl Tally for SiegeTally {
+    fn merge(&mut self, other: SiegeTally) {
+        self.transactions += other.transactions;
+        self.successful += other.successful;
+        self.failed += other.failed;
+        self.body_bytes += other.body_bytes;
+        self.times.merge(other.times);
+    }
 }
 
 #[cfg(test)]
@@ -131,16 +113,16 @@ mod tests {
         let mut two = SiegeTally::default();
         two.response(Verdict::Other, ms(4), 5);
         two.failure();
-        one.merge(&two);
+        one.merge(two);
         assert_eq!((one.transactions, one.successful, one.failed), (2, 1, 2));
         assert_eq!(
-            (one.body_bytes, one.longest, one.shortest()),
+            (one.body_bytes, one.times.max(), one.times.min()),
             (19, ms(40), ms(4))
         );
         assert_eq!(one.availability_percent(), 50.0);
         assert!((one.response_time_s() - 0.018).abs() < 1e-12);
         let mut empty = SiegeTally::default();
-        empty.merge(&one);
+        empty.merge(one.clone());
         assert_eq!(empty, one);
     }
 
@@ -151,6 +133,5 @@ mod tests {
             (none.availability_percent(), none.response_time_s()),
             (0.0, 0.0)
         );
-        assert_eq!(none.shortest(), Nanos::ZERO);
     }
 }

@@ -1,5 +1,5 @@
 use super::super::secured::Tls;
-use super::super::tally::Failed;
+use super::super::tally::{AbTally, Failed};
 use super::super::times::{RequestTimes, Times};
 use super::*;
 use prony_record::Nanos;
@@ -28,12 +28,21 @@ pub(in super::super) fn plain() -> AbReport {
         length: Some(13),
         concurrency: 4,
         seconds: 2.5,
-        complete: 10,
         bytes_in: 10_240,
         body_bytes_in: 130,
-        times: times(10),
+        tally: AbTally {
+            complete: 10,
+            times: times(10),
+            ..AbTally::default()
+        },
         ..AbReport::default()
     }
+}
+
+fn with_times(times: Times) -> AbReport {
+    let mut report = plain();
+    report.tally.times = times;
+    report
 }
 
 const ALL: ReportParts = ReportParts {
@@ -95,17 +104,21 @@ fn output_with_all_options_and_failures() {
             name: Some("localhost".to_owned()),
         }),
         length: None,
-        failed: Failed {
-            connect: 1,
-            receive: 2,
-            length: 3,
-            exceptions: 4,
+        tally: AbTally {
+            complete: 10,
+            failed: Failed {
+                connect: 1,
+                receive: 2,
+                length: 3,
+                exceptions: 4,
+            },
+            non_2xx: 5,
+            kept_alive: 6,
+            ..AbTally::default()
         },
-        non_2xx: 5,
-        successful: Some(0),
-        kept_alive: Some(6),
+        shows_successful: true,
+        keepalive: true,
         bytes_out: Some(2_560),
-        times: Times::default(),
         ..plain()
     };
     assert_eq!(
@@ -176,7 +189,7 @@ fn medians_far_from_their_means_are_warned_of() {
         });
     }
     // The median, which is the upper of the two middle values, is 0.4 ms.
-    let text = text(&AbReport { times, ..plain() }, ALL);
+    let text = text(&with_times(times), ALL);
     let error =
         "ERROR: The median and mean for the processing time are more than twice the standard
        deviation apart. These results are NOT reliable.\n";
@@ -191,7 +204,7 @@ fn medians_far_from_their_means_are_warned_of() {
             waiting: Some(Nanos(450_000)),
         });
     }
-    let text = super::text(&AbReport { times, ..plain() }, ALL);
+    let text = super::text(&with_times(times), ALL);
     assert!(text.contains(error), "{text}");
     assert!(!text.contains("the waiting time"), "{text}");
 }
@@ -199,9 +212,8 @@ fn medians_far_from_their_means_are_warned_of() {
 #[test]
 fn nothing_is_divided_by_zero() {
     let nothing = AbReport {
-        complete: 0,
         seconds: 0.0,
-        times: Times::default(),
+        tally: AbTally::default(),
         ..plain()
     };
     let text = text(&nothing, ALL);
@@ -209,10 +221,7 @@ fn nothing_is_divided_by_zero() {
         text.ends_with("HTML transferred:       130 bytes\n"),
         "{text}"
     );
-    let one = AbReport {
-        times: times(1),
-        ..plain()
-    };
+    let one = with_times(times(1));
     assert!(
         !super::text(&one, ALL).contains("Percentage"),
         "a single request has no table"

@@ -27,11 +27,20 @@ fn noted() -> CollectedRequests {
     noted
 }
 
+/// Returns the distribution of times in milliseconds, each with its count.
+fn spread(times: impl IntoIterator<Item = (u64, u64)>) -> Distribution {
+    let mut spread = Distribution::new();
+    for (ms, count) in times {
+        spread.record_many(Nanos::from_millis(ms), count);
+    }
+    spread
+}
+
 fn results() -> HeyResults {
     HeyResults {
         total_s: 11.5,
         noted: noted(),
-        times: (1..=10).map(|n| (Nanos::from_millis(10 * n), 1)).collect(),
+        times: spread((1..=10).map(|n| (10 * n, 1))),
         statuses: BTreeMap::from([(200, 9), (404, 1)]),
         failures: BTreeMap::new(),
     }
@@ -96,8 +105,7 @@ fn equal_times_are_all_the_fastest() {
     let results = HeyResults {
         total_s: 1.0,
         noted,
-        // 7.003 ms is the upper end of the histogram bucket.
-        times: vec![(Nanos(7_003_000), 3)],
+        times: spread([(7, 3)]),
         ..HeyResults::default()
     };
     let summary = results.summary();
@@ -115,8 +123,10 @@ fn equal_times_are_all_the_fastest() {
 fn the_histogram_contains_every_response() {
     let mut results = results();
     // The fastest request shares its histogram bucket with four others.
-    results.times[0].1 = 5;
-    results.noted.responses = 14;
+    results.times.record_many(Nanos::from_millis(10), 4);
+    for _ in 0..4 {
+        results.noted.response.add(Nanos::from_millis(10));
+    }
     let summary = results.summary();
     let lines = summary.lines().filter(|line| line.contains("]\t|"));
     let count = |line: &str| line[line.find('[')? + 1..line.find(']')?].parse().ok();

@@ -9,6 +9,8 @@ use base64::prelude::BASE64_STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use prony_record::redact;
 
+use crate::error::SettingsError;
+
 /// Characters that must be percent-encoded in the user and password of a URL.
 const INVALID_IN_USERINFO: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
@@ -37,7 +39,7 @@ impl Credentials {
     /// # Errors
     ///
     /// The credentials are not UTF-8.
-    pub(crate) fn from_userinfo(userinfo: &str) -> Result<Credentials, String> {
+    pub(crate) fn from_userinfo(userinfo: &str) -> Result<Credentials, SettingsError> {
         decoded(userinfo).map(Credentials)
     }
 
@@ -53,12 +55,12 @@ impl Credentials {
 }
 
 impl FromStr for Credentials {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<Credentials, String> {
+    fn from_str(typed: &str) -> Result<Credentials, SettingsError> {
         match typed.split_once(':') {
             Some((user, _)) if !user.is_empty() => Ok(Credentials(typed.to_owned())),
-            _ => Err("write USER:PASSWORD".to_owned()),
+            _ => Err("write USER:PASSWORD".into()),
         }
     }
 }
@@ -76,7 +78,7 @@ impl fmt::Debug for Credentials {
 /// # Errors
 ///
 /// The credentials can't be decoded. The error text doesn't contain them.
-pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
+pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), SettingsError> {
     const HTTP: &str = "http://";
     let has_scheme = crate::url::has_scheme(typed);
     let whole = match has_scheme {
@@ -101,11 +103,11 @@ pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
 /// # Errors
 ///
 /// Returns an error if the result isn't UTF-8.
-fn decoded(text: &str) -> Result<String, String> {
+fn decoded(text: &str) -> Result<String, SettingsError> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded
         .map(Cow::into_owned)
-        .map_err(|_| "its user name and password are not UTF-8 text".to_owned())
+        .map_err(|_| "its user name and password are not UTF-8 text".into())
 }
 
 #[cfg(test)]
@@ -129,7 +131,7 @@ mod tests {
                 (url, credentials)
             );
         }
-        let error = split_url("http://secret%ff:x@h/").unwrap_err();
+        let error = split_url("http://secret%ff:x@h/").unwrap_err().to_string();
         assert!(
             error.contains("UTF-8") && !error.contains("secret"),
             "{error}"

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use prony_record::quantity;
 
+use crate::error::SettingsError;
+
 /// A set of statuses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StatusSet(Vec<(u16, u16)>);
@@ -43,16 +45,19 @@ impl fmt::Display for StatusSet {
 }
 
 impl FromStr for StatusSet {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<StatusSet, String> {
+    fn from_str(typed: &str) -> Result<StatusSet, SettingsError> {
         statuses(typed)
     }
 }
 
 /// Parses a list of statuses such as `200`, `200,304` or `200-399,404`.
-fn statuses(typed: &str) -> Result<StatusSet, String> {
-    let expected = || format!("\"{typed}\" is not a list of statuses; write it like 200-399,404");
+fn statuses(typed: &str) -> Result<StatusSet, SettingsError> {
+    let expected = || {
+        SettingsError::from(format!("\"{typed}\" is not a list of statuses"))
+            .hint("write it like 200-399,404")
+    };
     let ranges = quantity::ranges(typed).ok_or_else(expected)?;
     if ranges
         .iter()

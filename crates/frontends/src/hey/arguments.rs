@@ -345,7 +345,7 @@ impl HeyProxy {
     fn typed(typed: &str) -> Result<HeyProxy, HeyError> {
         let engines = typed
             .parse()
-            .map_err(|why| load(SettingsError::from(why).at("-x")))?;
+            .map_err(|error: SettingsError| load(error.at("-x")))?;
         let address = typed.split_once("://").map_or(typed, |(_, rest)| rest);
         let address = address.rsplit('@').next().unwrap_or_default();
         Ok(HeyProxy {

@@ -167,7 +167,7 @@ fn options(settings: &Settings) -> Result<LoadSettings, SettingsError> {
         };
         let proxy: HttpProxy = address
             .parse()
-            .map_err(|error| SettingsError::from(error).at("proxy-host"))?;
+            .map_err(|error: SettingsError| error.at("proxy-host"))?;
         Ok::<_, SettingsError>(match proxy_login {
             Some(login) => proxy.with_login(login),
             None => proxy,

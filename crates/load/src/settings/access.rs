@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::setting::Setting;
 use super::table::LoadSettings;
 
+use crate::error::SettingsError;
+
 impl Setting {
     /// The setting with a key.
     pub fn find(key: &str) -> Option<&'static Setting> {
@@ -20,7 +22,7 @@ impl Setting {
     /// # Errors
     ///
     /// Returns the reason why the value is refused.
-    pub fn check(&self, text: &str) -> Result<(), String> {
+    pub fn check(&self, text: &str) -> Result<(), SettingsError> {
         LoadSettings::default().set(self.key, vec![text.to_owned()])
     }
 }
@@ -31,10 +33,10 @@ impl LoadSettings {
     /// # Errors
     ///
     /// Returns the reason why a value is refused. There is no setting with this key.
-    pub fn set(&mut self, key: &str, texts: Vec<String>) -> Result<(), String> {
+    pub fn set(&mut self, key: &str, texts: Vec<String>) -> Result<(), SettingsError> {
         match (Setting::find(key), self.field(key)) {
             (Some(setting), Some(field)) => field.set(setting.kind, texts),
-            _ => Err(format!("there is no setting \"{key}\"")),
+            _ => Err(format!("there is no setting \"{key}\"").into()),
         }
     }
 

@@ -4,7 +4,6 @@
 //! may all be an HTTP version. A scalar of any type is therefore converted to text and parsed.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use prony_record::quantity;
@@ -21,13 +20,14 @@ use super::values::{
     SourceOrder, TlsVersion,
 };
 use crate::credentials::Credentials;
+use crate::error::SettingsError;
 use crate::pacing::Arrivals;
 use crate::status_set::StatusSet;
 
 /// A field of the settings.
 pub(super) trait Field {
     /// Replaces the value.
-    fn set(&mut self, kind: ValueKind, texts: Vec<String>) -> Result<(), String>;
+    fn set(&mut self, kind: ValueKind, texts: Vec<String>) -> Result<(), SettingsError>;
 
     /// Replaces the value, if it is a path.
     fn set_path(&mut self, path: PathBuf);
@@ -43,7 +43,7 @@ pub(super) trait Field {
 
 /// A value that is written as text.
 pub(super) trait TextValue: Sized {
-    fn read(kind: ValueKind, text: &str) -> Result<Self, String>;
+    fn read(kind: ValueKind, text: &str) -> Result<Self, SettingsError>;
 
     fn json(&self) -> Value;
 
@@ -57,7 +57,7 @@ pub(super) trait TextValue: Sized {
 }
 
 impl Field for bool {
-    fn set(&mut self, _: ValueKind, texts: Vec<String>) -> Result<(), String> {
+    fn set(&mut self, _: ValueKind, texts: Vec<String>) -> Result<(), SettingsError> {
         *self = texts.first().is_none_or(|text| text == "true");
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Field for bool {
 }
 
 impl<T: TextValue> Field for Option<T> {
-    fn set(&mut self, kind: ValueKind, texts: Vec<String>) -> Result<(), String> {
+    fn set(&mut self, kind: ValueKind, texts: Vec<String>) -> Result<(), SettingsError> {
         *self = Some(T::read(kind, &texts.join(","))?);
         Ok(())
     }
@@ -89,7 +89,7 @@ impl<T: TextValue> Field for Option<T> {
 }
 
 impl<T: TextValue> Field for Vec<T> {
-    fn set(&mut self, kind: ValueKind, texts: Vec<String>) -> Result<(), String> {
+    fn set(&mut self, kind: ValueKind, texts: Vec<String>) -> Result<(), SettingsError> {
         let items = texts.iter().flat_map(|text| match kind {
             ValueKind::List => text.split(',').map(str::trim).collect(),
             _ => vec![text.as_str()],
@@ -109,13 +109,13 @@ impl<T: TextValue> Field for Vec<T> {
 }
 
 impl TextValue for u64 {
-    fn read(kind: ValueKind, text: &str) -> Result<u64, String> {
+    fn read(kind: ValueKind, text: &str) -> Result<u64, SettingsError> {
         match kind {
-            ValueKind::Count => quantity::count(text),
-            ValueKind::Size => quantity::size(text),
+            ValueKind::Count => Ok(quantity::count(text)?),
+            ValueKind::Size => Ok(quantity::size(text)?),
             _ => text
                 .parse()
-                .map_err(|_| format!("\"{text}\" is not a whole number")),
+                .map_err(|_| format!("\"{text}\" is not a whole number").into()),
         }
     }
 
@@ -125,10 +125,10 @@ impl TextValue for u64 {
 }
 
 impl TextValue for Duration {
-    fn read(kind: ValueKind, text: &str) -> Result<Duration, String> {
+    fn read(kind: ValueKind, text: &str) -> Result<Duration, SettingsError> {
         match kind {
-            ValueKind::PositiveTime => quantity::positive_time(text),
-            _ => quantity::time(text),
+            ValueKind::PositiveTime => Ok(quantity::positive_time(text)?),
+            _ => Ok(quantity::time(text)?),
         }
     }
 
@@ -138,7 +138,7 @@ impl TextValue for Duration {
 }
 
 impl TextValue for String {
-    fn read(_: ValueKind, text: &str) -> Result<String, String> {
+    fn read(_: ValueKind, text: &str) -> Result<String, SettingsError> {
         Ok(text.to_owned())
     }
 
@@ -149,7 +149,7 @@ impl TextValue for String {
 
 /// Bytes that aren't UTF-8 are replaced when the path is written.
 impl TextValue for PathBuf {
-    fn read(_: ValueKind, text: &str) -> Result<PathBuf, String> {
+    fn read(_: ValueKind, text: &str) -> Result<PathBuf, SettingsError> {
         Ok(PathBuf::from(text))
     }
 
@@ -168,7 +168,7 @@ impl TextValue for PathBuf {
 
 /// A constant rate is stored as a number, as in earlier versions.
 impl TextValue for ArrivalRate {
-    fn read(_: ValueKind, text: &str) -> Result<ArrivalRate, String> {
+    fn read(_: ValueKind, text: &str) -> Result<ArrivalRate, SettingsError> {
         text.parse()
     }
 
@@ -184,8 +184,8 @@ impl TextValue for ArrivalRate {
 macro_rules! written {
     ($($name:ty: $write:expr),+ $(,)?) => {$(
         impl TextValue for $name {
-            fn read(_: ValueKind, text: &str) -> Result<$name, String> {
-                <$name>::from_str(text).map_err(|error| error.to_string())
+            fn read(_: ValueKind, text: &str) -> Result<$name, SettingsError> {
+                text.parse()
             }
 
             fn json(&self) -> Value {

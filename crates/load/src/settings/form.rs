@@ -107,15 +107,16 @@ impl FormField {
 }
 
 impl FromStr for FormField {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<FormField, String> {
+    fn from_str(typed: &str) -> Result<FormField, SettingsError> {
         let expected = || {
-            format!(
-                "\"{typed}\" is not a form field; write NAME=VALUE, NAME=@FILE or NAME=<FILE, with \
-                 ;type=TYPE or ;filename=NAME after it if needed"
+            SettingsError::from(format!("\"{typed}\" is not a form field")).hint(
+                "write NAME=VALUE, NAME=@FILE or NAME=<FILE, with ;type=TYPE or ;filename=NAME \
+                 after it if needed",
             )
         };
+        let wrong = |error: SettingsError| error.at(format!("\"{typed}\""));
         let (name, rest) = typed.split_once('=').ok_or_else(expected)?;
         if name.is_empty() {
             return Err(expected());
@@ -126,12 +127,11 @@ impl FromStr for FormField {
         };
         let (value, mut rest) = word(rest);
         if sign.is_some() && value.is_empty() {
-            return Err(format!("\"{typed}\": the name of the file is missing"));
+            return Err(wrong("the name of the file is missing".into()));
         }
         if sign.is_some() && value == "-" {
-            return Err(format!(
-                "\"{typed}\": standard input can't be a form field; save it to a file"
-            ));
+            let error = SettingsError::from("standard input can't be a form field");
+            return Err(wrong(error.hint("save it to a file")));
         }
         let mut field = FormField {
             name: name.to_owned(),
@@ -152,17 +152,18 @@ impl FromStr for FormField {
                 ("type", media_type) => *media_type = Some(value.trim().to_owned()),
                 ("filename", _) => field.filename = Some(value),
                 ("headers" | "encoder", _) => {
-                    return Err(format!("\"{typed}\": ;{key}= is not supported"));
+                    return Err(wrong(format!(";{key}= is not supported").into()));
                 }
                 // A parameter of the type, such as `charset=utf-8`.
                 (_, Some(media_type)) if is_after_type && !value.is_empty() => {
                     *media_type += &format!(";{key}={}", value.trim());
                 }
                 _ => {
-                    return Err(format!(
-                        "\"{typed}\": \";{key}\" is not known; if the semicolon belongs to the \
-                         value, put double quotes around it: {name}=\"…;…\""
-                    ));
+                    let error = SettingsError::from(format!("\";{key}\" is not known"));
+                    return Err(wrong(error.hint(format!(
+                        "if the semicolon belongs to the value, put double quotes around it: \
+                         {name}=\"…;…\""
+                    ))));
                 }
             }
             is_after_type = key != "filename";
@@ -170,9 +171,8 @@ impl FromStr for FormField {
         }
         let media_type = field.media_type.as_deref().unwrap_or("a/b");
         if !media_type.contains('/') || media_type.contains(char::is_control) {
-            return Err(format!(
-                "\"{typed}\": \"{media_type}\" is not a media type, such as image/png"
-            ));
+            let error = format!("\"{media_type}\" is not a media type, such as image/png");
+            return Err(wrong(error.into()));
         }
         Ok(field)
     }
@@ -392,7 +392,7 @@ mod tests {
             ("a=b;type=png", "media type"),
             ("a=b;type=a/b\r\nX: y", "media type"),
         ] {
-            let error = typed.parse::<FormField>().unwrap_err();
+            let error = typed.parse::<FormField>().unwrap_err().to_string();
             assert!(error.contains(reason), "{typed}: {error}");
         }
         let missing = "a=@/nowhere/x".parse().unwrap();

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::credentials::Credentials;
+use crate::error::SettingsError;
 use crate::url::Url;
 
 /// A proxy as the user entered it: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The
@@ -15,17 +16,16 @@ pub struct HttpProxy {
 }
 
 impl FromStr for HttpProxy {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<HttpProxy, String> {
+    fn from_str(typed: &str) -> Result<HttpProxy, SettingsError> {
         let rest = match typed.split_once("://") {
             None => typed,
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) => {
-                return Err(format!(
-                    "the scheme {scheme} is not supported for proxies; write HOST:PORT for a \
-                     cleartext HTTP proxy"
-                ));
+                let cause = format!("the scheme {scheme} is not supported for proxies");
+                let error = SettingsError::from(cause);
+                return Err(error.hint("write HOST:PORT for a cleartext HTTP proxy"));
             }
         };
         let (credentials, authority) = match rest.rsplit_once('@') {
@@ -37,9 +37,8 @@ impl FromStr for HttpProxy {
         // The error message omits text that may be a password.
         let authority = authority.trim_end_matches('/');
         let url = match authority.contains(['/', '?', '#']) {
-            false => Url::parse(&format!("http://{authority}"), None)
-                .map_err(|error| error.to_string())?,
-            true => return Err("a proxy has no path; write HOST:PORT".to_owned()),
+            false => Url::parse(&format!("http://{authority}"), None)?,
+            true => return Err(SettingsError::from("a proxy has no path").hint("write HOST:PORT")),
         };
         Ok(HttpProxy {
             host: url.host,
@@ -92,7 +91,7 @@ impl HttpProxy {
 mod tests {
     use super::*;
 
-    fn parsed(typed: &str) -> Result<(String, u16, Option<String>), String> {
+    fn parsed(typed: &str) -> Result<(String, u16, Option<String>), SettingsError> {
         let proxy: HttpProxy = typed.parse()?;
         let credentials = proxy.credentials.map(|it| it.as_str().to_owned());
         Ok((proxy.host, proxy.port, credentials))
@@ -123,10 +122,10 @@ mod tests {
             ("h/path", "no path"),
             ("%ff@h", "UTF-8"),
         ] {
-            let error = parsed(typed).unwrap_err();
+            let error = parsed(typed).unwrap_err().to_string();
             assert!(error.contains(why), "{typed}: {error}");
         }
-        let error = parsed("user:secret@h:0").unwrap_err();
+        let error = parsed("user:secret@h:0").unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
     }
 }

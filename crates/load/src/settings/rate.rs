@@ -7,6 +7,8 @@ use std::time::Duration;
 use prony_record::RateStage;
 use prony_record::quantity::{self, HIGHEST_RATE_PER_S};
 
+use crate::error::SettingsError;
+
 /// Requests per second: constant, such as `2000`, or linear over the duration, such as `100:5000`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ArrivalRate {
@@ -38,20 +40,20 @@ impl ArrivalRate {
 }
 
 impl FromStr for ArrivalRate {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<ArrivalRate, String> {
+    fn from_str(text: &str) -> Result<ArrivalRate, SettingsError> {
         let Some((from, to)) = text.split_once(':') else {
-            return quantity::rate(text).map(ArrivalRate::Constant);
+            return Ok(ArrivalRate::Constant(quantity::rate(text)?));
         };
         let (Some(from_per_s), Some(to_per_s)) = (rate_or_zero(from), rate_or_zero(to)) else {
-            return Err(format!(
-                "\"{text}\" is not a changing rate; write the requests per second at the start and at the \
-                 end, such as 100:5000"
-            ));
+            let error = SettingsError::from(format!("\"{text}\" is not a changing rate"));
+            let hint =
+                "write the requests per second at the start and at the end, such as 100:5000";
+            return Err(error.hint(hint));
         };
         if from_per_s == 0.0 && to_per_s == 0.0 {
-            return Err(format!("\"{text}\" never rises above zero"));
+            return Err(format!("\"{text}\" never rises above zero").into());
         }
         Ok(ArrivalRate::Linear {
             from_per_s,
@@ -92,13 +94,12 @@ impl From<Stage> for RateStage {
 }
 
 impl FromStr for Stage {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<Stage, String> {
+    fn from_str(text: &str) -> Result<Stage, SettingsError> {
         let expected = || {
-            format!(
-                "\"{text}\" is not a stage; write its final rate and its length, such as 2000@1m"
-            )
+            SettingsError::from(format!("\"{text}\" is not a stage"))
+                .hint("write its final rate and its length, such as 2000@1m")
         };
         let (rate, length) = text.trim().split_once('@').ok_or_else(expected)?;
         Ok(Stage {
@@ -161,7 +162,7 @@ mod tests {
             "5@1y",
             "2000000k@1s",
         ] {
-            let error = bad.parse::<Stage>().unwrap_err();
+            let error = bad.parse::<Stage>().unwrap_err().to_string();
             assert!(error.contains("such as 2000@1m"), "{bad}: {error}");
         }
     }

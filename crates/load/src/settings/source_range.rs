@@ -6,6 +6,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::error::SettingsError;
+
 /// Maximum number of addresses that are used from a range. No load has more concurrent connections
 /// than that.
 const ADDRESSES_MAX: u64 = 1 << 32;
@@ -20,23 +22,23 @@ pub struct SourceRange {
 }
 
 impl FromStr for SourceRange {
-    type Err = String;
+    type Err = SettingsError;
 
     /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: all addresses except the
     /// first one and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1). If a network has no
     /// other addresses, these are included.
-    fn from_str(typed: &str) -> Result<SourceRange, String> {
+    fn from_str(typed: &str) -> Result<SourceRange, SettingsError> {
         let range = if let Some((network, length)) = typed.split_once('/') {
             network_range(typed, network, length)?
         } else if let Some((first, last)) = typed.split_once('-') {
             let (first, last) = (address(typed, first)?, address(typed, last)?);
             if first.is_ipv4() != last.is_ipv4() {
-                return Err(format!(
-                    "\"{typed}\" begins in one address family and ends in the other"
-                ));
+                let error =
+                    format!("\"{typed}\" begins in one address family and ends in the other");
+                return Err(error.into());
             }
             let Some(more) = number(last).checked_sub(number(first)) else {
-                return Err(format!("\"{typed}\" ends before it begins"));
+                return Err(format!("\"{typed}\" ends before it begins").into());
             };
             SourceRange::new(first, more.saturating_add(1))
         } else {
@@ -44,7 +46,7 @@ impl FromStr for SourceRange {
         };
         for address in [range.first, range.last()] {
             if let Some(reason) = unusable_reason(address) {
-                return Err(format!("\"{typed}\": {address} {reason}"));
+                return Err(format!("\"{typed}\": {address} {reason}").into());
             }
         }
         Ok(range)
@@ -157,21 +159,17 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-fn address(typed: &str, part: &str) -> Result<IpAddr, String> {
+fn address(typed: &str, part: &str) -> Result<IpAddr, SettingsError> {
     if part.contains('%') {
-        return Err(format!(
-            "\"{typed}\": an address with a zone can't be a source"
-        ));
+        return Err(format!("\"{typed}\": an address with a zone can't be a source").into());
     }
     part.trim_matches(['[', ']']).parse().map_err(|_| {
-        format!(
-            "\"{typed}\" is not a source; write an address, a network like 10.0.0.0/24 or a range \
-             like 10.0.0.1-10.0.0.9"
-        )
+        SettingsError::from(format!("\"{typed}\" is not a source"))
+            .hint("write an address, a network like 10.0.0.0/24 or a range like 10.0.0.1-10.0.0.9")
     })
 }
 
-fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange, String> {
+fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange, SettingsError> {
     let first = address(typed, network)?;
     let bits = bits(first);
     let length: u32 = length
@@ -182,10 +180,12 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
     let free = bits - length;
     let size = 1u128.checked_shl(free).unwrap_or(u128::MAX);
     if number(first) & (size - 1) != 0 {
-        return Err(format!(
-            "\"{typed}\" is an address within a network; write {first} for that address only, or \
-             the network's first address with /{length} for the whole network"
-        ));
+        let error = SettingsError::from(format!("\"{typed}\" is an address within a network"));
+        return Err(error
+            .hint(format!("write {first} for that address only"))
+            .hint(format!(
+                "the network's first address with /{length} for the whole network"
+            )));
     }
     let (skipped, hosts) = match first {
         _ if free < 2 => (0, size),
@@ -266,7 +266,7 @@ mod tests {
             ("fe80::1", "link-local"),
             ("fe80::1%lo", "zone"),
         ] {
-            let error = typed.parse::<SourceRange>().unwrap_err();
+            let error = typed.parse::<SourceRange>().unwrap_err().to_string();
             assert!(error.contains(reason), "{typed}: {error}");
         }
     }

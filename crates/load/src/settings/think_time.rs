@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use prony_record::quantity;
 
+use crate::error::SettingsError;
+
 /// Prefix of exponential think times.
 const EXPONENTIAL: &str = "exp:";
 
@@ -39,17 +41,17 @@ impl ThinkDistribution {
 }
 
 impl FromStr for ThinkTime {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<ThinkTime, String> {
+    fn from_str(text: &str) -> Result<ThinkTime, SettingsError> {
         let (distribution, time) = match text.strip_prefix(EXPONENTIAL) {
             Some(time) => (ThinkDistribution::Exponential, time),
             None => (ThinkDistribution::Constant, text),
         };
         let mean = quantity::positive_time(time).map_err(|error| {
-            format!(
-                "{error}; write a pause like 1s, or exp:1s for exponential pauses with that mean"
-            )
+            SettingsError::from(error)
+                .hint("write a pause like 1s")
+                .hint("exp:1s for exponential pauses with that mean")
         })?;
         Ok(ThinkTime { mean, distribution })
     }
@@ -74,7 +76,7 @@ mod tests {
             assert_eq!(text.parse::<ThinkTime>().unwrap().to_string(), text);
         }
         for text in ["", "0s", "exp:", "exp:0s", "poisson:1s", "soon"] {
-            let error = text.parse::<ThinkTime>().unwrap_err();
+            let error = text.parse::<ThinkTime>().unwrap_err().to_string();
             assert!(error.contains("exp:1s"), "{text}: {error}");
         }
     }

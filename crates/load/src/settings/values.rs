@@ -6,6 +6,7 @@ use std::str::FromStr;
 use prony_record::quantity;
 use sha2::Digest as _;
 
+use crate::error::SettingsError;
 use crate::pacing::Arrivals;
 
 /// Declares an enum whose variants are written as words.
@@ -35,9 +36,9 @@ macro_rules! words {
         }
 
         impl FromStr for $name {
-            type Err = String;
+            type Err = SettingsError;
 
-            fn from_str(text: &str) -> Result<$name, String> {
+            fn from_str(text: &str) -> Result<$name, SettingsError> {
                 match text {
                     $($word => Ok($name::$variant),)+
                     _ => Err(not_one_of(text, $name::CHOICES)),
@@ -53,9 +54,9 @@ macro_rules! words {
     };
 }
 
-fn not_one_of(text: &str, choices: &[(&str, &str)]) -> String {
+fn not_one_of(text: &str, choices: &[(&str, &str)]) -> SettingsError {
     let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-    format!("\"{text}\" is not one of {}", words.join(", "))
+    format!("\"{text}\" is not one of {}", words.join(", ")).into()
 }
 
 words! {
@@ -120,10 +121,10 @@ words! {
 pub struct GatewayMac(pub prony_xdp::MacAddress);
 
 impl FromStr for GatewayMac {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<GatewayMac, String> {
-        text.parse().map(GatewayMac)
+    fn from_str(text: &str) -> Result<GatewayMac, SettingsError> {
+        Ok(GatewayMac(text.parse()?))
     }
 }
 
@@ -140,9 +141,9 @@ impl Arrivals {
 }
 
 impl FromStr for Arrivals {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<Arrivals, String> {
+    fn from_str(text: &str) -> Result<Arrivals, SettingsError> {
         match text {
             "constant" => Ok(Arrivals::Constant),
             "poisson" => Ok(Arrivals::Poisson),
@@ -167,18 +168,20 @@ pub enum TlsVersion {
 }
 
 impl FromStr for TlsVersion {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<TlsVersion, String> {
+    fn from_str(text: &str) -> Result<TlsVersion, SettingsError> {
         match text {
             "1.2" => Ok(TlsVersion::Tls12),
             "1.3" => Ok(TlsVersion::Tls13),
-            "1.0" | "1.1" => Err(format!(
-                "TLS {text} is not supported by this TLS library; use 1.2 or 1.3"
-            )),
-            _ => Err(format!(
-                "\"{text}\" is not supported by this TLS library; use 1.2 or 1.3"
-            )),
+            _ => {
+                let version = match text {
+                    "1.0" | "1.1" => format!("TLS {text}"),
+                    _ => format!("\"{text}\""),
+                };
+                let cause = format!("{version} is not supported by this TLS library");
+                Err(SettingsError::from(cause).hint("use 1.2 or 1.3"))
+            }
         }
     }
 }
@@ -197,10 +200,10 @@ impl fmt::Display for TlsVersion {
 pub struct CoreList(pub Vec<usize>);
 
 impl FromStr for CoreList {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<CoreList, String> {
-        quantity::cores(text).map(CoreList)
+    fn from_str(text: &str) -> Result<CoreList, SettingsError> {
+        Ok(CoreList(quantity::cores(text)?))
     }
 }
 
@@ -223,10 +226,13 @@ impl Sha256 {
 }
 
 impl FromStr for Sha256 {
-    type Err = String;
+    type Err = SettingsError;
 
-    fn from_str(text: &str) -> Result<Sha256, String> {
-        let expected = || format!("\"{text}\" is not a SHA-256 hash; write 64 hexadecimal digits");
+    fn from_str(text: &str) -> Result<Sha256, SettingsError> {
+        let expected = || {
+            SettingsError::from(format!("\"{text}\" is not a SHA-256 hash"))
+                .hint("write 64 hexadecimal digits")
+        };
         let digits: Option<Vec<u8>> = text
             .chars()
             .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
@@ -262,7 +268,7 @@ mod tests {
         }
         let error = "upside".parse::<RequestOrder>().unwrap_err();
         assert_eq!(
-            error,
+            error.to_string(),
             "\"upside\" is not one of sequence, per-user, random, weighted"
         );
         let hash: Sha256 = "0f".repeat(32).parse().unwrap();
@@ -278,7 +284,7 @@ mod tests {
             ("1.0", "use 1.2 or 1.3"),
             ("ssl3", "\"ssl3\" is not supported by this TLS library"),
         ] {
-            let refused = text.parse::<TlsVersion>().unwrap_err();
+            let refused = text.parse::<TlsVersion>().unwrap_err().to_string();
             assert!(refused.contains(error), "{text}: {refused}");
         }
     }

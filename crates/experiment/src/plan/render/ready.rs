@@ -116,5 +116,6 @@ fn read_path(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Opt
 
 fn read_statuses(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Option<StatusSet> {
     let texts = reader.texts(node, subject)?;
-    reader.valid(texts.join(",").parse(), node, subject)
+    let set = texts.join(",").parse::<StatusSet>();
+    reader.valid(set.map_err(|error| error.to_string()), node, subject)
 }

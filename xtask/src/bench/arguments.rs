@@ -1,8 +1,8 @@
-//! The loads that tools support, their command lines, the files that they read, and the requests that they report.
+//! The loads that tools support, their command lines, and the files that they read and write.
 
 use std::path::Path;
 
-use super::rows::{ConnectionUse, Http, Row, Section, Security};
+use super::rows::{Http, Row, Section, Security};
 use super::server::Endpoint;
 use super::server::link::SOURCES;
 use super::tool::Tool;
@@ -28,9 +28,10 @@ pub(super) struct RunParameters<'a> {
 
 impl RunParameters<'_> {
     fn url(&self) -> String {
-        let scheme = match self.row.security {
-            Security::Clear => "http",
-            Security::Resumable | Security::Full => "https",
+        let scheme = if self.row.is_secure() {
+            "https"
+        } else {
+            "http"
         };
         let Endpoint { host, port, path } = self.endpoint;
         format!("{scheme}://{host}:{port}{path}")
@@ -38,21 +39,6 @@ impl RunParameters<'_> {
 
     fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
-    }
-
-    fn rate(&self) -> Option<u32> {
-        match self.row.shape {
-            ConnectionUse::Paced(rate) => Some(rate),
-            ConnectionUse::KeepAlive | ConnectionUse::Close => None,
-        }
-    }
-
-    fn closes(&self) -> bool {
-        self.row.shape == ConnectionUse::Close
-    }
-
-    fn is_secure(&self) -> bool {
-        self.row.security != Security::Clear
     }
 
     /// Writes the files that tools read: siege and k6 have settings without a flag, and vegeta has
@@ -81,8 +67,7 @@ impl RunParameters<'_> {
 impl Tool {
     /// Returns true if the tool can produce the load of a row.
     pub(super) fn supports(self, row: &Row) -> bool {
-        let paced = matches!(row.shape, ConnectionUse::Paced(_));
-        let secure = row.security != Security::Clear;
+        let (paced, secure) = (row.rate().is_some(), row.is_secure());
         if row.values && self.is_peer() {
             return false;
         }
@@ -105,7 +90,7 @@ impl Tool {
     /// Returns true if the tool ends on its own after its duration.
     pub(super) fn ends(self, row: &Row) -> bool {
         // h2load keeps reopening connections that the server closes.
-        !(self == Tool::H2load && row.shape == ConnectionUse::Close)
+        !(self == Tool::H2load && row.closes())
     }
 
     /// Arguments of a run with one thread and without certificate verification.
@@ -113,11 +98,11 @@ impl Tool {
         let RunParameters { row, seconds, .. } = *run;
         let url = run.url();
         let connections = row.connections;
-        let rate = run.rate();
+        let rate = run.row.rate();
         let each = rate.map(|r| f64::from(r) / f64::from(connections));
         let streams = row.http.streams();
-        let if_closes = |flag| if run.closes() { flag } else { "" };
-        let if_secure = |flag| if run.is_secure() { flag } else { "" };
+        let if_closes = |flag| if run.row.closes() { flag } else { "" };
+        let if_secure = |flag| if run.row.is_secure() { flag } else { "" };
         let close_header = if_closes("-H 'Connection: close'");
         let line = match self {
             Tool::Floor => floor(run),
@@ -127,7 +112,7 @@ impl Tool {
             }
             Tool::Ab => {
                 // The flag -t implies a limit of 50,000 requests, so -n must come after -t.
-                let keep = if run.closes() { "" } else { "-k" };
+                let keep = if run.row.closes() { "" } else { "-k" };
                 format!("-q -r {keep} -c {connections} -t {seconds} -n 20000000 {url}")
             }
             Tool::H2load => {
@@ -180,7 +165,7 @@ impl Tool {
                 format!("-cpus 1 {version} -c {workers} -z {seconds}s {pace} {close} {url}")
             }
             Tool::Siege => {
-                let settings = run.file(if run.closes() {
+                let settings = run.file(if run.row.closes() {
                     SIEGE_CLOSES
                 } else {
                     SIEGE_KEEPS
@@ -213,8 +198,8 @@ fn floor(run: &RunParameters) -> String {
     if let Http::Three { streams } = row.http {
         return format!("{host}:{port} {load} --streams {streams}");
     }
-    let close = if run.closes() { "--close" } else { "" };
-    let pace = run
+    let close = if run.row.closes() { "--close" } else { "" };
+    let pace = row
         .rate()
         .map(|r| format!("--rate {r}"))
         .unwrap_or_default();
@@ -231,7 +216,7 @@ fn prony(tool: Tool, run: &RunParameters) -> String {
         "load --progress none -t 1 -c {connections} -d {seconds}s --json {}",
         run.file(RECORD)
     );
-    if let Some(rate) = run.rate() {
+    if let Some(rate) = run.row.rate() {
         line.push_str(&format!(" -r {rate}"));
     }
     let version = match row.http {
@@ -241,10 +226,10 @@ fn prony(tool: Tool, run: &RunParameters) -> String {
     if let Some(streams) = row.http.streams() {
         line.push_str(&format!(" --http {version} --streams {streams}"));
     }
-    if run.closes() {
+    if run.row.closes() {
         line.push_str(" --no-keepalive");
     }
-    if run.is_secure() {
+    if run.row.is_secure() {
         line.push_str(" --insecure");
     }
     if row.security == Security::Full {

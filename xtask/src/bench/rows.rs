@@ -118,6 +118,23 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Requests per second of an open loop; `None` for a closed loop.
+    pub(super) fn rate(&self) -> Option<u32> {
+        match self.shape {
+            ConnectionUse::Paced(rate) => Some(rate),
+            ConnectionUse::KeepAlive | ConnectionUse::Close => None,
+        }
+    }
+
+    /// Returns true if each request has a connection of its own.
+    pub(super) fn closes(&self) -> bool {
+        self.shape == ConnectionUse::Close
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.security != Security::Clear
+    }
+
     /// Number of concurrent requests of a tool that behaves as the row requires.
     pub(super) fn at_once(&self) -> u32 {
         self.connections * self.http.streams().unwrap_or(1)

@@ -11,7 +11,7 @@ use super::arguments::{RECORD, RunParameters};
 use super::engine::{Contest, Run};
 use super::figures::Measure;
 use super::process::{self, End, Usage};
-use super::rows::{ConnectionUse, Row};
+use super::rows::Row;
 use super::server::{Endpoint, Server};
 use super::tool::Tool;
 
@@ -131,7 +131,7 @@ impl Contest for LoadContest<'_> {
             .filter(|&requests| requests > 0)
             .ok_or("no request arrived")?;
         let mut run = Run::of(costs(&usage, requests));
-        if let ConnectionUse::Paced(rate) = row.shape {
+        if let Some(rate) = row.rate() {
             let scheduled = f64::from(rate) * f64::from(*seconds);
             let kept = requests as f64 * 100.0 / scheduled;
             if kept < KEPT_MIN {

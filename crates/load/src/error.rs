@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use prony_record::quantity::QuantityError;
+
 /// Notation in which a message names settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
@@ -227,6 +229,12 @@ impl Hint {
 impl From<String> for SettingsError {
     fn from(text: String) -> SettingsError {
         SettingsError::default().text(text)
+    }
+}
+
+impl From<QuantityError> for SettingsError {
+    fn from(error: QuantityError) -> SettingsError {
+        SettingsError::from(error.to_string())
     }
 }
 

@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use crate::quantity::QuantityError;
 use crate::{Distribution, FindingId, Nanos, Outcome, Record, Summary, number, quantity};
 
 /// List of the metrics, for error messages.
@@ -164,8 +165,9 @@ impl AmountKind {
     ///
     /// # Errors
     ///
-    /// Returns a message with the expected form.
-    pub fn amount(self, text: &str) -> Result<Amount, String> {
+    /// Returns what is wrong, with the expected form.
+    pub fn amount(self, text: &str) -> Result<Amount, QuantityError> {
+        let wrong = |what| QuantityError::new(text, what);
         let read = |text: &str| {
             let number = text.parse::<f64>().ok();
             number.filter(|number| number.is_finite() && *number >= 0.0)
@@ -177,35 +179,60 @@ impl AmountKind {
                 .filter(|text| text.ends_with(|c: char| c.is_ascii_alphabetic()))
                 .and_then(|text| quantity::time(text).ok())
                 .map(|time| Amount::Micros(time.as_nanos() as f64 / 1e3))
-                .ok_or_else(|| {
-                    format!("\"{text}\" is not a time with a unit, such as 250us, 50ms or 1.5s")
-                }),
+                .ok_or_else(|| wrong("is not a time with a unit, such as 250us, 50ms or 1.5s")),
             AmountKind::Rate => quantity::per_second(text)
                 .map(Amount::Number)
-                .ok_or_else(|| {
-                    format!("\"{text}\" is not a rate in requests per second, such as 1000 or 20k")
-                }),
+                .ok_or_else(|| wrong("is not a rate in requests per second, such as 1000 or 20k")),
             AmountKind::Count => share()
                 .map(Amount::Share)
                 .or_else(|| read(text).map(Amount::Number))
-                .ok_or_else(|| {
-                    format!("\"{text}\" is neither a count nor a percentage, such as 10 or 0.1%")
-                }),
+                .ok_or_else(|| wrong("is neither a count nor a percentage, such as 10 or 0.1%")),
             AmountKind::Share => share()
                 .map(Amount::Share)
-                .ok_or_else(|| format!("\"{text}\" is not a percentage, such as 90%")),
+                .ok_or_else(|| wrong("is not a percentage, such as 90%")),
         }
     }
 }
+
+/// Reason why a name is not a metric of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MeasureError {
+    /// There is no such metric.
+    Unknown(String),
+    /// Records contain only some percentiles of times with this prefix.
+    NotRecorded {
+        /// The name as typed.
+        name: String,
+        /// The part before the dot.
+        prefix: String,
+    },
+}
+
+impl fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MeasureError::Unknown(name) => {
+                write!(f, "there is no metric \"{name}\"; {MEASURES}")
+            }
+            MeasureError::NotRecorded { name, prefix } => write!(
+                f,
+                "\"{name}\" is not recorded; use min, mean, p50, p90, p99, p99.9 or max after \
+                 \"{prefix}.\""
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MeasureError {}
 
 impl Measure {
     /// Parses the name of a metric.
     ///
     /// # Errors
     ///
-    /// Returns a message that lists the metrics.
-    pub fn parse(name: &str) -> Result<Measure, String> {
-        let unknown = || format!("there is no metric \"{name}\"; {MEASURES}");
+    /// Returns an error if there is no such metric, or if records don't contain it.
+    pub fn parse(name: &str) -> Result<Measure, MeasureError> {
+        let unknown = || MeasureError::Unknown(name.to_owned());
         if let Some(counted) = CountKind::parse(name) {
             return Ok(Measure(MeasureKind::Count(counted)));
         }
@@ -225,10 +252,10 @@ impl Measure {
             (TimeKind::Response | TimeKind::Service, _) => {}
             (_, TimeFigure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
                 let prefix = name.split('.').next().unwrap_or(name);
-                return Err(format!(
-                    "\"{name}\" is not recorded; use min, mean, p50, p90, p99, p99.9 or max after \
-                     \"{prefix}.\""
-                ));
+                return Err(MeasureError::NotRecorded {
+                    name: name.to_owned(),
+                    prefix: prefix.to_owned(),
+                });
             }
             _ => {}
         }

@@ -1,17 +1,51 @@
 //! Parsers of typed quantities: times, sizes, rates, shares, and lists of numbers. [`number`] is
 //! their counterpart for output.
 //!
-//! Most parsers return a message that describes the expected form. The caller adds the name of the
-//! flag.
+//! The caller of a parser adds the name of the flag to its error.
 //!
 //! [`number`]: crate::number
 
+use std::fmt;
 use std::time::Duration;
+
+/// Reason why a typed quantity can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuantityError {
+    /// The text has another form, or is out of range.
+    Invalid {
+        /// The text as typed.
+        typed: String,
+        /// What is wrong with it, with a hint: "is not a time; write it like 500ms".
+        what: &'static str,
+    },
+    /// A time of zero.
+    Zero,
+}
+
+impl QuantityError {
+    /// Creates the error of a text; `what` says what is wrong with it, with a hint.
+    pub fn new(typed: &str, what: &'static str) -> QuantityError {
+        let typed = typed.to_owned();
+        QuantityError::Invalid { typed, what }
+    }
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuantityError::Invalid { typed, what } => write!(f, "\"{typed}\" {what}"),
+            QuantityError::Zero => f.write_str("the time must be above zero"),
+        }
+    }
+}
+
+impl std::error::Error for QuantityError {}
 
 /// Parses a time such as `500ms`, `30s`, `1m30s` or `250us`: numbers with units, from the largest
 /// unit to the smallest. A single number without a unit means seconds.
-pub fn time(typed: &str) -> Result<Duration, String> {
-    let expected = || format!("\"{typed}\" is not a time; write it like 500ms, 30s or 1m30s");
+pub fn time(typed: &str) -> Result<Duration, QuantityError> {
+    let wrong = |what| QuantityError::new(typed, what);
+    let expected = || wrong("is not a time; write it like 500ms, 30s or 1m30s");
     let mut seconds = 0.0;
     let mut previous_unit_s = f64::INFINITY;
     let mut rest = typed;
@@ -39,21 +73,21 @@ pub fn time(typed: &str) -> Result<Duration, String> {
         }
     }
     if seconds > 365.0 * 86_400.0 {
-        return Err(format!("\"{typed}\" is longer than a year"));
+        return Err(wrong("is longer than a year"));
     }
     Duration::try_from_secs_f64(seconds).map_err(|_| expected())
 }
 
 /// Parses a time above zero.
-pub fn positive_time(typed: &str) -> Result<Duration, String> {
+pub fn positive_time(typed: &str) -> Result<Duration, QuantityError> {
     match time(typed)? {
-        Duration::ZERO => Err("the time must be above zero".to_owned()),
+        Duration::ZERO => Err(QuantityError::Zero),
         time => Ok(time),
     }
 }
 
 /// Parses a time that may begin with days, such as `90m`, `12h`, `30d` or `1d12h`.
-pub fn age(typed: &str) -> Result<Duration, String> {
+pub fn age(typed: &str) -> Result<Duration, QuantityError> {
     let with_days = || {
         let (days, rest) = split_number(typed)?;
         let rest = match rest.strip_prefix('d')? {
@@ -66,7 +100,7 @@ pub fn age(typed: &str) -> Result<Duration, String> {
     };
     with_days()
         .or_else(|| time(typed).ok())
-        .ok_or_else(|| format!("\"{typed}\" is not a time; write it like 90m, 12h or 30d"))
+        .ok_or_else(|| QuantityError::new(typed, "is not a time; write it like 90m, 12h or 30d"))
 }
 
 /// Formats a duration so that [`time`] can parse it, in the largest unit that gives a whole number
@@ -81,12 +115,12 @@ pub fn time_text(time: Duration) -> String {
 }
 
 /// Parses a whole number of bytes such as `512`, `1K` (1,024), `10M` or `1G`.
-pub fn size(typed: &str) -> Result<u64, String> {
+pub fn size(typed: &str) -> Result<u64, QuantityError> {
     const BYTES_MAX: f64 = (1u64 << 53) as f64;
     let bytes = bytes(typed).filter(|bytes| *bytes <= BYTES_MAX && bytes.fract() == 0.0);
     bytes
         .map(|bytes| bytes as u64)
-        .ok_or_else(|| format!("\"{typed}\" is not a size; write it like 512, 1K or 10M"))
+        .ok_or_else(|| QuantityError::new(typed, "is not a size; write it like 512, 1K or 10M"))
 }
 
 /// Parses a number of bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
@@ -127,11 +161,10 @@ pub fn percent(typed: &str) -> Option<f64> {
 pub const HIGHEST_RATE_PER_S: f64 = 1e8;
 
 /// Parses a rate in requests per second: `1000`, `20k`, `0.5`, `1200/m`.
-pub fn rate(typed: &str) -> Result<f64, String> {
+pub fn rate(typed: &str) -> Result<f64, QuantityError> {
     let expected = || {
-        format!(
-            "\"{typed}\" is not a rate; write it like 1000 or 20k (per second), or 90/m (per minute)"
-        )
+        let what = "is not a rate; write it like 1000 or 20k (per second), or 90/m (per minute)";
+        QuantityError::new(typed, what)
     };
     let rate = per_second(typed).ok_or_else(expected)?;
     if rate > 0.0 && rate <= HIGHEST_RATE_PER_S {
@@ -153,8 +186,8 @@ pub fn per_second(typed: &str) -> Option<f64> {
 }
 
 /// Parses a count of at least one, with an optional `k` or `M` (thousands, millions).
-pub fn count(typed: &str) -> Result<u64, String> {
-    let expected = || format!("\"{typed}\" is not a count; write a whole number above zero");
+pub fn count(typed: &str) -> Result<u64, QuantityError> {
+    let expected = || QuantityError::new(typed, "is not a count; write a whole number above zero");
     let digits = typed.trim_end_matches(['k', 'K', 'M']);
     let factor: u64 = match &typed[digits.len()..] {
         "" => 1,
@@ -174,8 +207,8 @@ pub fn count(typed: &str) -> Result<u64, String> {
 }
 
 /// Parses a list of cores such as `0`, `0,2` or `0-3,6`. Keeps the order and removes duplicates.
-pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
-    let expected = || format!("\"{typed}\" is not a list of cores; write it like 0,2 or 0-3");
+pub fn cores(typed: &str) -> Result<Vec<usize>, QuantityError> {
+    let expected = || QuantityError::new(typed, "is not a list of cores; write it like 0,2 or 0-3");
     let mut cores = Vec::new();
     for (first, last) in ranges(typed).ok_or_else(expected)? {
         if last >= 4096 {
@@ -281,7 +314,10 @@ mod tests {
         assert_eq!(
             (size("0.5"), bytes("1TB")),
             (
-                Err("\"0.5\" is not a size; write it like 512, 1K or 10M".to_owned()),
+                Err(QuantityError::new(
+                    "0.5",
+                    "is not a size; write it like 512, 1K or 10M"
+                )),
                 None
             )
         );

@@ -1,8 +1,10 @@
 //! Quantities to which gates refer, and parsing of their limits.
 
+use std::fmt;
+
 use prony_record::Record;
-use prony_record::measure::{Amount, AmountKind, MEASURES, Measure};
-use prony_record::quantity::{bit_rate, bytes};
+use prony_record::measure::{Amount, AmountKind, MEASURES, Measure, MeasureError};
+use prony_record::quantity::{QuantityError, bit_rate, bytes};
 
 use crate::metric::{Metric, Scale, Unit};
 use crate::observed;
@@ -34,24 +36,47 @@ pub(crate) enum QuantitySource {
     Measure(Measure),
 }
 
+/// Reason why a name is not that of a quantity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuantityNameError {
+    /// An experiment has no such metric.
+    Unknown(String),
+    /// A load has no such metric, or records don't contain it.
+    Measure(MeasureError),
+    /// The metric is measured in experiments, but not in a single load.
+    OnlyInExperiments(String),
+}
+
+impl fmt::Display for QuantityNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuantityNameError::Unknown(name) => {
+                write!(f, "there is no metric \"{name}\"; {}", known())
+            }
+            QuantityNameError::Measure(error) => error.fmt(f),
+            QuantityNameError::OnlyInExperiments(name) => write!(
+                f,
+                "\"{name}\" is measured only in experiments, not in a single load"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for QuantityNameError {}
+
 impl Quantity {
     /// Finds a quantity of an experiment by name.
     ///
     /// # Errors
     /// Returns the accepted names if there is no such quantity.
-    pub fn parse(name: &str) -> Result<Quantity, String> {
-        let what = match metric(name) {
-            Some(metric) => QuantitySource::Metric(metric),
-            None => {
-                let measure = Measure::parse(name).map_err(|error| {
-                    if error.contains("kept") {
-                        error
-                    } else {
-                        format!("there is no metric \"{name}\"; {}", known())
-                    }
-                })?;
-                QuantitySource::Measure(measure)
+    pub fn parse(name: &str) -> Result<Quantity, QuantityNameError> {
+        let what = match (metric(name), Measure::parse(name)) {
+            (Some(metric), _) => QuantitySource::Metric(metric),
+            (None, Ok(measure)) => QuantitySource::Measure(measure),
+            (None, Err(MeasureError::Unknown(name))) => {
+                return Err(QuantityNameError::Unknown(name));
             }
+            (None, Err(error)) => return Err(QuantityNameError::Measure(error)),
         };
         Ok(Quantity {
             name: name.to_owned(),
@@ -61,18 +86,16 @@ impl Quantity {
 
     /// Finds a quantity of a single load by name. Measures take precedence because, unlike metrics,
     /// they are also defined if no request succeeded.
-    pub(crate) fn parse_of_load(name: &str) -> Result<Quantity, String> {
+    pub(crate) fn parse_of_load(name: &str) -> Result<Quantity, QuantityNameError> {
         let what = match (Measure::parse(name), metric(name)) {
             (Ok(measure), _) => QuantitySource::Measure(measure),
             (Err(_), Some(metric)) if observed::is_of_record(metric) => {
                 QuantitySource::Metric(metric)
             }
             (Err(_), Some(_)) => {
-                return Err(format!(
-                    "\"{name}\" is measured only in experiments, not in a single load"
-                ));
+                return Err(QuantityNameError::OnlyInExperiments(name.to_owned()));
             }
-            (Err(error), None) => return Err(error),
+            (Err(error), None) => return Err(QuantityNameError::Measure(error)),
         };
         Ok(Quantity {
             name: name.to_owned(),
@@ -146,7 +169,8 @@ impl Quantity {
 
     /// Parses a limit in the quantity's unit. The returned flag is true if the limit is a fraction
     /// of the total.
-    pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
+    pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), QuantityError> {
+        let wrong = |what| QuantityError::new(text, what);
         let of_kind = |kind: AmountKind| {
             let amount = kind.amount(text)?;
             Ok((amount.value(), matches!(amount, Amount::Share(_))))
@@ -157,19 +181,16 @@ impl Quantity {
                 Unit::Micros => of_kind(AmountKind::Time),
                 Unit::PerS => of_kind(AmountKind::Rate),
                 Unit::Share => of_kind(AmountKind::Share),
-                Unit::Percent => plain(text.strip_suffix('%').unwrap_or(text)).ok_or_else(|| {
-                    format!("\"{text}\" is not a percentage of a core, such as 80%")
-                }),
+                Unit::Percent => plain(text.strip_suffix('%').unwrap_or(text))
+                    .ok_or_else(|| wrong("is not a percentage of a core, such as 80%")),
                 Unit::Bytes => bytes(text)
                     .map(|bytes| (bytes, false))
-                    .ok_or_else(|| format!("\"{text}\" is not a size, such as 512 or 100MiB")),
+                    .ok_or_else(|| wrong("is not a size, such as 512 or 100MiB")),
                 Unit::BitsPerS => bit_rate(text)
                     .map(|rate| (rate, false))
                     .or_else(|| plain(text))
-                    .ok_or_else(|| format!("\"{text}\" is not a rate, such as 940Mbit")),
-                Unit::Count => {
-                    plain(text).ok_or_else(|| format!("\"{text}\" is not a number, such as 1.5"))
-                }
+                    .ok_or_else(|| wrong("is not a rate, such as 940Mbit")),
+                Unit::Count => plain(text).ok_or_else(|| wrong("is not a number, such as 1.5")),
             },
         }
     }

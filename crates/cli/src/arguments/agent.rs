@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use prony_fleet::names::AgentName;
 use prony_load::CoreList;
+use prony_record::quantity::{self, QuantityError};
 
 /// Arguments of `prony agent`.
 #[derive(Debug, Args)]
@@ -73,8 +74,8 @@ fn label(typed: &str) -> Result<(String, String), String> {
     }
 }
 
-fn cores(typed: &str) -> Result<CoreList, String> {
-    prony_record::quantity::cores(typed).map(CoreList)
+fn cores(typed: &str) -> Result<CoreList, QuantityError> {
+    quantity::cores(typed).map(CoreList)
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ pub(crate) const LEASE_MAX: Duration = Duration::from_secs(120);
 /// Parses `--lease`. A shorter lease could expire during a network hiccup, and agents reject a
 /// longer one.
 pub(crate) fn lease(typed: &str) -> Result<Duration, String> {
-    let lease = quantity::time(typed)?;
+    let lease = quantity::time(typed).map_err(|error| error.to_string())?;
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         Ok(lease)
     } else {

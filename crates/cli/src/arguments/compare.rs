@@ -8,7 +8,7 @@ use clap::Args;
 use prony_experiment::plan::{BodyComparison, Interleave, metric_to_judge};
 use prony_record::quantity;
 use prony_stats::Metric;
-use prony_stats::capacity::Goal;
+use prony_stats::capacity::{Goal, GoalError};
 use tempfile::NamedTempFile;
 
 use super::{HostsArgs, LoadArguments, ProgressFlag};
@@ -196,7 +196,7 @@ pub(crate) struct GateArgs {
 }
 
 /// Checks the syntax of a goal.
-fn goal(typed: &str) -> Result<String, String> {
+fn goal(typed: &str) -> Result<String, GoalError> {
     Goal::parse(typed).map(|goal| goal.to_string())
 }
 

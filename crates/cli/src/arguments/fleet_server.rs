@@ -97,7 +97,7 @@ pub(crate) struct TokenArgs {
 
 /// Parses `--valid`.
 fn valid(typed: &str) -> Result<Duration, String> {
-    let valid = quantity::positive_time(typed)?;
+    let valid = quantity::positive_time(typed).map_err(|error| error.to_string())?;
     if valid <= VALID_MAX {
         Ok(valid)
     } else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use prony_origin::{Fault, PATHS, Work};
-use prony_record::quantity;
+use prony_record::quantity::{self, QuantityError};
 
 /// Arguments of `prony origin`.
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ pub(crate) struct Cores(pub(crate) Vec<usize>);
 
 impl Cores {
     /// Parses a list of cores such as `0`, `0,2` or `0-3`.
-    fn parse(typed: &str) -> Result<Cores, String> {
+    fn parse(typed: &str) -> Result<Cores, QuantityError> {
         quantity::cores(typed).map(Cores)
     }
 }

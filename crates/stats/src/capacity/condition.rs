@@ -3,6 +3,7 @@
 use std::fmt;
 
 use prony_record::measure::{AmountKind, Relation};
+use prony_record::quantity::QuantityError;
 
 use super::estimate::CapacityEstimate;
 use crate::gate_result::GateOutcome;
@@ -18,23 +19,58 @@ pub struct CapacityCondition {
     limit: f64,
 }
 
+/// Reason why a text is not a condition on a capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapacityConditionError {
+    typed: String,
+    reason: ConditionFault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ConditionFault {
+    OtherMetric,
+    NoRelation,
+    Limit(QuantityError),
+}
+
+impl fmt::Display for CapacityConditionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.typed)?;
+        match &self.reason {
+            ConditionFault::OtherMetric => f.write_str("the only possible metric is capacity")?,
+            ConditionFault::NoRelation => {
+                f.write_str("the metric must be followed by <, <=, > or >=")?;
+            }
+            ConditionFault::Limit(error) => error.fmt(f)?,
+        }
+        f.write_str(" (for example, capacity<8000)")
+    }
+}
+
+impl std::error::Error for CapacityConditionError {}
+
 impl CapacityCondition {
     /// Parses a condition.
     ///
     /// # Errors
     ///
     /// Returns the reason for the rejection and the accepted form.
-    pub fn parse(typed: &str) -> Result<CapacityCondition, String> {
+    pub fn parse(typed: &str) -> Result<CapacityCondition, CapacityConditionError> {
         let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
-        let refused = |reason: &str| format!("{typed}: {reason} (for example, capacity<8000)");
+        let refused = |reason| CapacityConditionError {
+            typed: typed.to_owned(),
+            reason,
+        };
         let Some(rest) = compact.strip_prefix(METRIC) else {
-            return Err(refused("the only possible metric is capacity"));
+            return Err(refused(ConditionFault::OtherMetric));
         };
         let Some((relation, limit)) = Relation::split(rest) else {
-            return Err(refused("the metric must be followed by <, <=, > or >="));
+            return Err(refused(ConditionFault::NoRelation));
         };
         let limit = AmountKind::Rate.amount(limit);
-        let limit = limit.map_err(|error| refused(&error))?.value();
+        let limit = limit
+            .map_err(|error| refused(ConditionFault::Limit(error)))?
+            .value();
         Ok(CapacityCondition {
             typed: compact,
             relation,
@@ -114,7 +150,7 @@ mod tests {
             "",
         ] {
             let error = CapacityCondition::parse(typed).expect_err(typed);
-            assert!(error.starts_with(typed), "{error}");
+            assert!(error.to_string().starts_with(typed), "{error}");
         }
     }
 }

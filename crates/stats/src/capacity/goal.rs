@@ -5,7 +5,7 @@ use std::fmt;
 use prony_record::measure::{AmountKind, Measure, Relation};
 use prony_record::{Finding, FindingId, Record, Severity};
 
-use crate::gate::LoadCondition;
+use crate::gate::{GateError, LoadCondition};
 use crate::quantity::QuantitySource;
 
 use super::probe::ProbeResult;
@@ -25,15 +25,43 @@ pub struct Goal {
     measure: Measure,
 }
 
+/// Reason why a text is not a goal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GoalError {
+    /// The text is not a condition.
+    Condition(GateError),
+    /// The condition can't be a goal.
+    Refused {
+        /// The goal as typed.
+        typed: String,
+        /// Why it can't be a goal, with a hint.
+        reason: &'static str,
+    },
+}
+
+impl fmt::Display for GoalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GoalError::Condition(error) => error.fmt(f),
+            GoalError::Refused { typed, reason } => write!(f, "{typed}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for GoalError {}
+
 impl Goal {
     /// Parses a goal, in the grammar of `--require`.
     ///
     /// # Errors
     ///
     /// Returns an error for a condition that can't be parsed or can't be a goal.
-    pub fn parse(typed: &str) -> Result<Goal, String> {
-        let condition = LoadCondition::require(typed).map_err(|error| error.to_string())?;
-        let refused = |reason: &str| Err(format!("{typed}: {reason}"));
+    pub fn parse(typed: &str) -> Result<Goal, GoalError> {
+        let condition = LoadCondition::require(typed).map_err(GoalError::Condition)?;
+        let refused = |reason| {
+            let typed = typed.to_owned();
+            Err(GoalError::Refused { typed, reason })
+        };
         let QuantitySource::Measure(measure) = condition.quantity().what else {
             return refused("a goal is a time or a share of failed requests, such as p99<50ms");
         };

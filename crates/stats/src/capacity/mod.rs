@@ -24,11 +24,11 @@ mod simulated_servers;
 #[cfg(test)]
 mod tests;
 
-pub use condition::CapacityCondition;
+pub use condition::{CapacityCondition, CapacityConditionError};
 pub use connection_limit::connections_limited;
 pub use document::{CAPACITY_SCHEMA, CapacityDocument, ConditionResult};
 pub use estimate::CapacityEstimate;
-pub use goal::Goal;
+pub use goal::{Goal, GoalError};
 pub use outcome::{BoundReason, SearchOutcome};
 pub use probe::{EarlyEnd, Probe, ProbeProgress, ProbePurpose, ProbeResult};
 pub use reading::{GoalReading, TailCount};

@@ -448,7 +448,7 @@ fn goals_that_no_probe_can_judge_are_refused() {
         "",
     ] {
         let error = Goal::parse(typed).expect_err(typed);
-        assert!(error.contains(typed), "{error}");
+        assert!(error.to_string().contains(typed), "{error}");
     }
     for (typed, requests) in [
         ("p99<50ms", 1_000.0),

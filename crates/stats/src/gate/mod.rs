@@ -36,7 +36,7 @@ pub use crate::gate_result::{
     GateBasis, GateJudgement, GateNumbers, GateOutcome, GateResult, GateScale, TrialUnit,
 };
 use crate::metric::Metric;
-pub use crate::quantity::Quantity;
+pub use crate::quantity::{Quantity, QuantityNameError};
 pub use error::GateError;
 pub use evidence::{Evidence, RunEvidence};
 pub use load_condition::{LoadCondition, LoadReading, MeasuredValue};

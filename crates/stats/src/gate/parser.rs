@@ -35,7 +35,8 @@ pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
                 true => Quantity::parse_of_load(name),
                 false => Quantity::parse(name),
             };
-            let quantity = quantity.map_err(|error| reader.wrong(start..reader.at, &error))?;
+            let quantity =
+                quantity.map_err(|error| reader.wrong(start..reader.at, &error.to_string()))?;
             reader.figure(quantity)?
         }
     };
@@ -360,7 +361,7 @@ impl<'a> GateParser<'a> {
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let fixed = match quantity.value(&compact) {
             Ok((value, is_share)) => return Ok(GateLimit::Fixed { value, is_share }),
-            Err(error) => error,
+            Err(error) => error.to_string(),
         };
         let factor = self.factor(start)?;
         let is_single_load = self.known.is_single_load();
@@ -499,7 +500,7 @@ impl<'a> GateParser<'a> {
         }
         match quantity.value(&text) {
             Ok((value, _)) => Ok((factor, sign * value)),
-            Err(error) => Err(self.wrong(place, &error)),
+            Err(error) => Err(self.wrong(place, &error.to_string())),
         }
     }
 

@@ -112,6 +112,7 @@ fn errors_mark_their_position_and_list_alternatives() {
             "the variants are new, old; server=new",
         ),
         ("latency of new > 5ms", "latency", "the metrics are p50"),
+        ("connect.p95 of new > 5ms", "connect.p95", "is not recorded"),
         ("p99 of new", "", "expected a comparison operator"),
         ("p99 new > 5ms", "new", "expected a comparison operator"),
         ("p99 of new >", "", "expected a limit"),

@@ -56,7 +56,9 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
 
 fn failure(error: AgentError) -> Failure {
     match error {
-        AgentError::Wrong(_) => Failure::wrong(error),
+        AgentError::Wrong(_) | AgentError::Credentials(_) | AgentError::Key(_) => {
+            Failure::wrong(error)
+        }
         _ => Failure::refused(error),
     }
 }

@@ -151,7 +151,8 @@ fn wait_for(count: &AtomicU64, whole: u64, timeout: Duration) -> Result<(), Stri
 /// Connects an agent and starts its two threads: one replies to clock requests, one handles orders.
 fn begin(folder: &Path, number: u64, simulation: &Arc<Simulation>) -> Result<(), String> {
     let name = format!("agent-{}", number + 1);
-    let credentials = FleetCredentials::read(&folder.join(format!("{name}.creds")))?;
+    let credentials = FleetCredentials::read(&folder.join(format!("{name}.creds")));
+    let credentials = credentials.map_err(|error| error.to_string())?;
     let name: AgentName = name.parse().map_err(|error| format!("{error}"))?;
     let link = NatsLink::connect(None, &credentials, &Role::Agent(name.clone()));
     let link = link.map_err(|error| error.to_string())?;

@@ -7,9 +7,9 @@
 
 use std::fmt;
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
@@ -79,21 +79,18 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// Returns a message if the key can't be generated.
-    pub fn new_user_seed() -> Result<Secret, String> {
-        let seed = KeyPair::new_user().seed();
-        seed.map(Secret).map_err(|error| error.to_string())
+    /// The key can't be generated.
+    pub fn new_user_seed() -> Result<Secret, nkeys::error::Error> {
+        KeyPair::new_user().seed().map(Secret)
     }
 
     /// Returns the public key for this seed.
     ///
     /// # Errors
     ///
-    /// Returns a message if this is not a valid seed.
-    pub fn public_key(&self) -> Result<String, String> {
-        let pair = KeyPair::from_seed(&self.0);
-        pair.map(|pair| pair.public_key())
-            .map_err(|error| error.to_string())
+    /// This is not a valid seed.
+    pub fn public_key(&self) -> Result<String, nkeys::error::Error> {
+        KeyPair::from_seed(&self.0).map(|pair| pair.public_key())
     }
 }
 
@@ -138,14 +135,83 @@ impl KeyFile {
     }
 }
 
+/// Error of a credentials file. Contains none of its secrets.
+#[derive(Debug)]
+pub struct CredentialsError {
+    path: PathBuf,
+    fault: CredentialsFault,
+}
+
+#[derive(Debug)]
+enum CredentialsFault {
+    Read(io::Error),
+    /// Other users can read the file.
+    Exposed {
+        readers: Readers,
+        mode: u32,
+    },
+    /// The file has another format. A TOML error would quote the line, which may contain the seed.
+    Syntax {
+        line: usize,
+    },
+    /// This role has no name, but the file has one.
+    Named(String),
+    /// This role needs a name.
+    Nameless(String),
+    /// The role is unknown.
+    Role,
+}
+
+impl fmt::Display for CredentialsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        write!(f, "{path}: ")?;
+        match &self.fault {
+            CredentialsFault::Read(error) => error.fmt(f),
+            CredentialsFault::Exposed { readers, mode } => {
+                let readers = match readers {
+                    Readers::All => "every user of this machine",
+                    Readers::Group => "the file's group",
+                };
+                write!(
+                    f,
+                    "{readers} can read this private key (mode {mode:04o}); run `chmod 600 {path}`"
+                )
+            }
+            CredentialsFault::Syntax { line } => write!(
+                f,
+                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files \
+                 from NATS's own tools also work)"
+            ),
+            CredentialsFault::Named(role) => write!(f, "role \"{role}\" can't have a name"),
+            CredentialsFault::Nameless(role) => write!(f, "role \"{role}\" needs a name"),
+            CredentialsFault::Role => {
+                f.write_str("role must be \"coordinator\", \"agent\", \"registrar\" or \"token\"")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CredentialsError {}
+
+/// Users who can read a private key that isn't theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    All,
+    Group,
+}
+
 impl FleetCredentials {
     /// Reads a credentials file.
     ///
     /// # Errors
     ///
-    /// Returns a message with the file's name but none of its contents.
-    pub fn read(path: &Path) -> Result<FleetCredentials, String> {
-        let wrong = |what: String| format!("{}: {what}", path.display());
+    /// The file can't be read, others can read it, or it is not a credentials file.
+    pub fn read(path: &Path) -> Result<FleetCredentials, CredentialsError> {
+        let wrong = |fault| CredentialsError {
+            path: path.to_owned(),
+            fault,
+        };
         let open = || -> std::io::Result<(Metadata, String)> {
             let mut file = File::open(path)?;
             let mut text = String::new();
@@ -155,19 +221,16 @@ impl FleetCredentials {
                 .read_to_string(&mut text)?;
             Ok((metadata, text))
         };
-        let (metadata, text) = open().map_err(|error| wrong(error.to_string()))?;
+        let (metadata, text) = open().map_err(|error| wrong(CredentialsFault::Read(error)))?;
         let own = rustix::process::geteuid().as_raw();
         if let Some(readers) = other_readers(metadata.mode(), metadata.uid(), own) {
-            return Err(wrong(format!(
-                "{readers} can read this private key (mode {:04o}); run `chmod 600 {}`",
-                metadata.mode() & 0o7777,
-                path.display()
-            )));
+            let mode = metadata.mode() & 0o7777;
+            return Err(wrong(CredentialsFault::Exposed { readers, mode }));
         }
         FleetCredentials::parse(&text).map_err(wrong)
     }
 
-    fn parse(text: &str) -> Result<FleetCredentials, String> {
+    fn parse(text: &str) -> Result<FleetCredentials, CredentialsFault> {
         if text.contains("BEGIN NATS USER JWT") {
             return Ok(FleetCredentials::Jwt(Secret::new(text)));
         }
@@ -175,39 +238,31 @@ impl FleetCredentials {
             let line = error.span().map_or(1, |span| {
                 1 + text[..span.start.min(text.len())].matches('\n').count()
             });
-            // A TOML error would quote the line, which may contain the seed.
-            format!(
-                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files \
-                    from NATS's own tools also work)"
-            )
+            CredentialsFault::Syntax { line }
         })?;
         match (file.role.as_str(), &file.name) {
             ("coordinator" | "registrar", None) | ("agent" | "token", Some(_)) => {
                 Ok(FleetCredentials::Key(file))
             }
-            (role @ ("coordinator" | "registrar"), Some(_)) => {
-                Err(format!("role \"{role}\" can't have a name"))
-            }
-            (role @ ("agent" | "token"), None) => Err(format!("role \"{role}\" needs a name")),
-            _ => Err(
-                "role must be \"coordinator\", \"agent\", \"registrar\" or \"token\"".to_owned(),
-            ),
+            ("coordinator" | "registrar", Some(_)) => Err(CredentialsFault::Named(file.role)),
+            ("agent" | "token", None) => Err(CredentialsFault::Nameless(file.role)),
+            _ => Err(CredentialsFault::Role),
         }
     }
 }
 
-/// Describes the users other than `user` who can read a file with this mode and owner. Returns
+/// Returns the users other than `user` who can read a file with this mode and owner. Returns
 /// `None` if nobody else can read it, as is required for a private key.
 ///
 /// If root owns the file and `user` isn't root, the group's read permission is ignored, because
 /// service managers provide such files. The service reads them as a member of the group
 /// (Kubernetes), or through an access list whose mask appears as the group's mode bits (systemd).
-fn other_readers(mode: u32, owner: u32, user: u32) -> Option<&'static str> {
+fn other_readers(mode: u32, owner: u32, user: u32) -> Option<Readers> {
     if mode & 0o004 != 0 {
-        return Some("every user of this machine");
+        return Some(Readers::All);
     }
     let is_provided = owner == 0 && user != 0;
-    (mode & 0o040 != 0 && !is_provided).then_some("the file's group")
+    (mode & 0o040 != 0 && !is_provided).then_some(Readers::Group)
 }
 
 #[cfg(test)]
@@ -232,6 +287,7 @@ mod tests {
             let read = FleetCredentials::read(&path);
             assert_eq!(read.is_ok(), is_private, "{mode:o}");
             if let Err(error) = read {
+                let error = error.to_string();
                 let hint = format!("run `chmod 600 {}`", path.display());
                 assert!(error.contains(&hint) && !error.contains("SUABC"), "{error}");
             }
@@ -274,8 +330,14 @@ mod tests {
             "role = 'coordinator'\nseed = 'SUSECRET",
             "role = 'coordinator'\nseed = 'SUSECRET'\nsed = 1",
         ] {
-            let error = FleetCredentials::parse(bad).unwrap_err();
-            assert!(!error.contains("SECRET"), "{error}");
+            let fault = FleetCredentials::parse(bad).unwrap_err();
+            let path = PathBuf::from("a.creds");
+            let error = CredentialsError { path, fault };
+            let (shown, text) = (format!("{error:?}"), error.to_string());
+            assert!(
+                !shown.contains("SECRET") && !text.contains("SECRET"),
+                "{shown}"
+            );
         }
         let shown = format!("{:?}", file(Role::Coordinator));
         assert!(!shown.contains("SUABC"), "{shown}");

@@ -5,8 +5,9 @@
 //! metadata services. It sends none to UNIX sockets, and starts no services.
 
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -85,20 +86,64 @@ pub struct LoadDemand {
     pub seconds: Option<f64>,
 }
 
+/// Error of a policy file.
+#[derive(Debug)]
+pub struct PolicyError {
+    path: PathBuf,
+    fault: PolicyFault,
+}
+
+#[derive(Debug)]
+enum PolicyFault {
+    Read(io::Error),
+    Syntax(Box<toml::de::Error>),
+    /// An invalid entry of `load.targets`.
+    Target(String),
+    /// An invalid entry of `services.env`.
+    Variable(String),
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.fault {
+            PolicyFault::Read(error) => error.fmt(f),
+            PolicyFault::Syntax(error) => error.fmt(f),
+            PolicyFault::Target(entry) => write!(
+                f,
+                "load.targets: {entry:?} is neither an address, nor a network like 10.0.0.0/8, nor \
+                 a name like shop.example.org or *.example.org, nor a UNIX socket like \
+                 unix:/run/app.sock"
+            ),
+            PolicyFault::Variable(entry) => write!(
+                f,
+                "services.env: {entry:?} is neither the name of a variable nor a prefix with *, \
+                 such as APP_*"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
 impl Policy {
     /// Reads a policy file.
     ///
     /// # Errors
     ///
-    /// Returns a message with the file's name, and the line if there is one.
-    pub fn read(path: &Path) -> Result<Policy, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        Policy::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    /// The file can't be read, or an entry is invalid.
+    pub fn read(path: &Path) -> Result<Policy, PolicyError> {
+        let text = std::fs::read_to_string(path).map_err(PolicyFault::Read);
+        text.and_then(|text| Policy::parse(&text))
+            .map_err(|fault| PolicyError {
+                path: path.to_owned(),
+                fault,
+            })
     }
 
-    fn parse(text: &str) -> Result<Policy, String> {
-        let policy: Policy = toml::from_str(text).map_err(|error| error.to_string())?;
+    fn parse(text: &str) -> Result<Policy, PolicyFault> {
+        let policy: Policy =
+            toml::from_str(text).map_err(|error| PolicyFault::Syntax(Box::new(error)))?;
         for target in &policy.load.targets {
             TargetRule::parse(target)?;
         }
@@ -276,15 +321,13 @@ impl Policy {
 }
 
 /// Checks the syntax of an entry in `services.env`.
-fn check_variable(text: &str) -> Result<(), String> {
+fn check_variable(text: &str) -> Result<(), PolicyFault> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !text.is_empty() && name.chars().all(is_good) {
         Ok(())
     } else {
-        Err(format!(
-            "services.env: {text:?} is neither the name of a variable nor a prefix with *, such as APP_*"
-        ))
+        Err(PolicyFault::Variable(text.to_owned()))
     }
 }
 
@@ -306,7 +349,7 @@ enum TargetRule {
 }
 
 impl TargetRule {
-    fn parse(text: &str) -> Result<TargetRule, String> {
+    fn parse(text: &str) -> Result<TargetRule, PolicyFault> {
         if let Ok(net) = text.parse::<IpNet>() {
             return Ok(TargetRule::Net(net));
         }
@@ -326,10 +369,7 @@ impl TargetRule {
                 Ok(TargetRule::Suffix(format!(".{}", rest.to_lowercase())))
             }
             None if is_name(name) => Ok(TargetRule::Name(name.to_lowercase())),
-            _ => Err(format!(
-                "load.targets: {text:?} is neither an address, nor a network like 10.0.0.0/8, nor a \
-                 name like shop.example.org or *.example.org, nor a UNIX socket like unix:/run/app.sock"
-            )),
+            _ => Err(PolicyFault::Target(text.to_owned())),
         }
     }
 

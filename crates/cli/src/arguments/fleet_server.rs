@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use prony_fleet::names::{AgentName, TokenId};
 use prony_fleet::server::tokens::{USES_MAX, VALID_MAX};
+use prony_fleet::server::{ServerNameError, check_name};
 use prony_record::quantity;
 
 /// Default port of a NATS server.
@@ -60,8 +61,8 @@ fn parse_listen(typed: &str) -> Result<SocketAddr, String> {
     })
 }
 
-fn parse_name(typed: &str) -> Result<String, String> {
-    prony_fleet::server::check_name(typed).map(|()| typed.to_owned())
+fn parse_name(typed: &str) -> Result<String, ServerNameError> {
+    check_name(typed).map(|()| typed.to_owned())
 }
 
 /// Arguments of `prony fleet token`.

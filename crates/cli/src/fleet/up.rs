@@ -237,7 +237,9 @@ fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
 pub(crate) fn failure(error: ServerError) -> Failure {
     match error {
         ServerError::File(path, error) => Failure::file(path.display(), &error),
-        ServerError::Unfit(..) | ServerError::Reserved(_) => Failure::wrong(error),
+        ServerError::Unfit(..) | ServerError::Credentials(_) | ServerError::Reserved(_) => {
+            Failure::wrong(error)
+        }
         _ => Failure::refused(error),
     }
 }

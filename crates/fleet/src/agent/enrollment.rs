@@ -39,7 +39,7 @@ pub fn credentials(
 ) -> Result<FleetCredentials, AgentError> {
     let path = folder.join(format!("{name}.creds"));
     if path.exists() {
-        return FleetCredentials::read(&path).map_err(AgentError::Wrong);
+        return FleetCredentials::read(&path).map_err(AgentError::Credentials);
     }
     let Role::Token(id) = token.role() else {
         let why = format!(
@@ -52,9 +52,9 @@ pub fn credentials(
     // private key must not be lost.
     let pending = folder.join(format!("{name}.creds.pending"));
     let own = if pending.exists() {
-        FleetCredentials::read(&pending).map_err(AgentError::Wrong)?
+        FleetCredentials::read(&pending).map_err(AgentError::Credentials)?
     } else {
-        let seed = Secret::new_user_seed().map_err(AgentError::Environment)?;
+        let seed = Secret::new_user_seed().map_err(AgentError::NewKey)?;
         let authority = token.authority.as_deref().unwrap_or_default();
         let role = Role::Agent(name.clone());
         let file = KeyFile::new(&role, seed, token.servers.clone(), authority);
@@ -65,7 +65,7 @@ pub fn credentials(
         let why = format!("{}: not an agent's key", pending.display());
         return Err(AgentError::Wrong(why));
     };
-    let request = EnrollRequest::sign(&id, name, &file.seed).map_err(AgentError::Wrong)?;
+    let request = EnrollRequest::sign(&id, name, &file.seed).map_err(AgentError::Key)?;
     let role = Role::Agent(name.clone());
     let until = Instant::now() + ENROLL_TIMEOUT;
     // A later request may be rejected because the server accepted an earlier one and the response

@@ -19,7 +19,7 @@ pub(super) fn authority(
     mode: CertificateMode,
 ) -> Result<String, ServerError> {
     let (certificate, key) = (folder.join("authority.pem"), folder.join("authority.key"));
-    let failed = |error: rcgen::Error| ServerError::Keys(error.to_string());
+    let failed = |error: rcgen::Error| ServerError::keys(error);
     let read = |path: &Path| {
         fs::read_to_string(path).map_err(|error| ServerError::File(path.to_owned(), error))
     };

@@ -24,7 +24,7 @@ pub use process::{ServerProcess, free_address};
 pub use registrar::Registrar;
 use tokens::EnrollmentToken;
 
-use crate::credentials::{FleetCredentials, KeyFile, Secret};
+use crate::credentials::{CredentialsError, FleetCredentials, KeyFile, Secret};
 use crate::names::AgentName;
 use crate::permissions::Role;
 
@@ -49,10 +49,12 @@ pub enum ServerError {
     File(PathBuf, io::Error),
     /// A file has invalid content. Contains the reason.
     Unfit(PathBuf, String),
+    /// A credentials file can't be used.
+    Credentials(CredentialsError),
     /// An agent can't have this name, because another file in the folder uses it.
     Reserved(AgentName),
     /// Keys or certificates can't be created.
-    Keys(String),
+    Keys(Box<dyn std::error::Error + Send + Sync>),
     /// nats-server is not installed.
     NotInstalled,
     /// The server can't listen on the address.
@@ -73,6 +75,7 @@ impl fmt::Display for ServerError {
         match self {
             ServerError::File(path, error) => write!(f, "{}: {error}", path.display()),
             ServerError::Unfit(path, why) => write!(f, "{}: {why}", path.display()),
+            ServerError::Credentials(error) => error.fmt(f),
             ServerError::Reserved(name) => {
                 write!(
                     f,
@@ -111,6 +114,12 @@ impl fmt::Display for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+impl ServerError {
+    fn keys(error: impl std::error::Error + Send + Sync + 'static) -> ServerError {
+        ServerError::Keys(Box::new(error))
+    }
+}
 
 /// Policy for an existing server certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +215,7 @@ impl ServerSetup {
         let agents = agents(folder)?.into_iter().map(Role::Agent);
         for role in agents.chain([Role::Coordinator, Role::Registrar]) {
             if let Some(file) = read_key_file(&credentials(folder, &role))?
-                && file.seed.public_key().map_err(ServerError::Keys)? == public
+                && file.seed.public_key().map_err(ServerError::keys)? == public
             {
                 return Ok(true);
             }
@@ -228,9 +237,9 @@ impl ServerSetup {
                     "contains credentials for a role that doesn't match the file's name".to_owned();
                 return Err(ServerError::Unfit(path, why));
             }
-            None => Secret::new_user_seed().map_err(ServerError::Keys)?,
+            None => Secret::new_user_seed().map_err(ServerError::keys)?,
         };
-        let public = seed.public_key().map_err(ServerError::Keys)?;
+        let public = seed.public_key().map_err(ServerError::keys)?;
         // An existing file is also rewritten, because agents may now reach the server by another
         // name.
         let servers = self.names.iter().take(1);
@@ -259,19 +268,43 @@ impl PreparedServer {
     }
 }
 
+/// Name or address at which agents can't reach the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerNameError {
+    /// The unspecified address.
+    Unspecified(IpAddr),
+    /// Neither a name nor an address.
+    NoHost(String),
+}
+
+impl fmt::Display for ServerNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerNameError::Unspecified(address) => write!(
+                f,
+                "{address} is not an address that agents can reach; use an address of this machine"
+            ),
+            ServerNameError::NoHost(name) => write!(
+                f,
+                "{name:?} is not a host; write a name or an address without a port, such as \
+                 10.0.0.1 (the port comes from --listen)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ServerNameError {}
+
 /// Checks a name or address at which agents reach the server.
 ///
 /// # Errors
 ///
-/// Returns a message if it is invalid.
-pub fn check_name(name: &str) -> Result<(), String> {
+/// It is invalid.
+pub fn check_name(name: &str) -> Result<(), ServerNameError> {
     if let Ok(address) = name.parse::<IpAddr>() {
-        return if address.is_unspecified() {
-            Err(format!(
-                "{name} is not an address that agents can reach; use an address of this machine"
-            ))
-        } else {
-            Ok(())
+        return match address.is_unspecified() {
+            true => Err(ServerNameError::Unspecified(address)),
+            false => Ok(()),
         };
     }
     let is_label = |label: &str| {
@@ -281,9 +314,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     if name.len() <= 253 && name.split('.').all(is_label) {
         Ok(())
     } else {
-        Err(format!(
-            "{name:?} is not a host; write a name or an address without a port, such as 10.0.0.1 (the port comes from --listen)"
-        ))
+        Err(ServerNameError::NoHost(name.to_owned()))
     }
 }
 
@@ -329,7 +360,7 @@ fn read_key_file(path: &Path) -> Result<Option<KeyFile>, ServerError> {
             let why = "comes from NATS's own tools, not from prony".to_owned();
             Err(ServerError::Unfit(path.to_owned(), why))
         }
-        Err(why) => Err(ServerError::Unfit(path.to_owned(), why)),
+        Err(error) => Err(ServerError::Credentials(error)),
     }
 }
 

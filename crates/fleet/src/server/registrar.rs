@@ -2,12 +2,13 @@
 //! fleet up`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::tokens::{self, EnrollmentToken};
 use super::{CertificateMode, PreparedServer, ServerError, ServerSetup};
 use crate::credentials::FleetCredentials;
-use crate::link::{NatsLink, NatsMessage, Subscription};
+use crate::link::{LinkError, NatsLink, NatsMessage, Subscription};
 use crate::names::TokenId;
 use crate::permissions::{ENROLL_SUBJECTS, Role};
 use crate::wire::EnrollReply;
@@ -39,6 +40,34 @@ pub struct Registrar {
     served: Vec<TokenId>,
     /// Time at which each token was found to be used up.
     used_up: BTreeMap<TokenId, Instant>,
+}
+
+/// Reason why the registrar can't serve tokens.
+#[derive(Debug)]
+enum RegistrarError {
+    Server(ServerError),
+    Link(LinkError),
+}
+
+impl fmt::Display for RegistrarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegistrarError::Server(error) => error.fmt(f),
+            RegistrarError::Link(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<ServerError> for RegistrarError {
+    fn from(error: ServerError) -> RegistrarError {
+        RegistrarError::Server(error)
+    }
+}
+
+impl From<LinkError> for RegistrarError {
+    fn from(error: LinkError) -> RegistrarError {
+        RegistrarError::Link(error)
+    }
 }
 
 impl Registrar {
@@ -96,12 +125,11 @@ impl Registrar {
     }
 
     /// Connects if there is a token, and removes tokens that are expired or used up.
-    fn check_tokens(&mut self, lines: &mut Vec<String>) -> Result<(), String> {
+    fn check_tokens(&mut self, lines: &mut Vec<String>) -> Result<(), RegistrarError> {
         let now = SystemTime::now();
-        let text_of = |error: ServerError| error.to_string();
         let folder = &self.setup.folder;
         let mut served = Vec::new();
-        for token in EnrollmentToken::all(folder).map_err(text_of)? {
+        for token in EnrollmentToken::all(folder)? {
             let why = match (token.is_open(now), token.is_served(now)) {
                 (true, _) => None,
                 (false, false) => Some("has expired"),
@@ -114,7 +142,7 @@ impl Registrar {
             };
             match why {
                 None => served.push(token.id),
-                Some(why) if EnrollmentToken::remove(folder, &token.id).map_err(text_of)? => {
+                Some(why) if EnrollmentToken::remove(folder, &token.id)? => {
                     self.used_up.remove(&token.id);
                     lines.push(format!("token {} {why}", token.id));
                 }
@@ -122,7 +150,7 @@ impl Registrar {
             }
         }
         if self.served.iter().any(|id| !served.contains(id)) {
-            self.apply().map_err(text_of)?;
+            self.apply()?;
         }
         self.served = served;
         match (self.served.is_empty(), &self.connection) {
@@ -136,13 +164,12 @@ impl Registrar {
         Ok(())
     }
 
-    fn connect(&self) -> Result<(NatsLink, Subscription), String> {
-        let credentials = FleetCredentials::read(&self.prepared.credentials(&Role::Registrar))?;
+    fn connect(&self) -> Result<(NatsLink, Subscription), RegistrarError> {
+        let credentials = FleetCredentials::read(&self.prepared.credentials(&Role::Registrar))
+            .map_err(ServerError::Credentials)?;
         let server = self.prepared.local_url();
-        let link = NatsLink::connect(Some(&server), &credentials, &Role::Registrar);
-        let link = link.map_err(|error| error.to_string())?;
-        let requests = link.subscribe(ENROLL_SUBJECTS);
-        let requests = requests.map_err(|error| error.to_string())?;
+        let link = NatsLink::connect(Some(&server), &credentials, &Role::Registrar)?;
+        let requests = link.subscribe(ENROLL_SUBJECTS)?;
         Ok((link, requests))
     }
 
@@ -173,7 +200,8 @@ impl Registrar {
                     new.extend(is_new.then_some((name, id)));
                     EnrollReply::Enrolled
                 }
-                Err(text) => {
+                Err(error) => {
+                    let text = error.to_string();
                     lines.push(format!("rejected a request with token {id}: {text}"));
                     EnrollReply::Refused { text }
                 }

@@ -5,6 +5,7 @@
 //! requests on the token's subject. Agents generate their own keys and send only the public key;
 //! private keys never leave their machines.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,12 +74,12 @@ impl EnrollmentToken {
         uses: u32,
         now: SystemTime,
     ) -> Result<(EnrollmentToken, String), ServerError> {
-        let seed = Secret::new_user_seed().map_err(ServerError::Keys)?;
+        let seed = Secret::new_user_seed().map_err(ServerError::keys)?;
         let number: u64 = rand::random();
         let id = TokenId::of_number(number);
         let expires = now + valid.min(VALID_MAX);
         let token = EnrollmentToken {
-            public: seed.public_key().map_err(ServerError::Keys)?,
+            public: seed.public_key().map_err(ServerError::keys)?,
             expires: humantime::format_rfc3339_seconds(expires).to_string(),
             uses: uses.min(USES_MAX),
             used: 0,
@@ -140,61 +141,106 @@ pub(super) fn enrolled(folder: &Path) -> Result<Vec<Enrolled>, ServerError> {
     read_all(folder, ENROLLED)
 }
 
+/// Reason why an agent was not enrolled. The agent receives the text.
+#[derive(Debug)]
+pub(super) enum EnrollError {
+    /// The request has this number of bytes.
+    Long(usize),
+    /// The request can't be parsed.
+    Syntax(serde_json::Error),
+    /// The token doesn't exist.
+    UnknownToken(TokenId),
+    /// The key or the signature is invalid.
+    Forged,
+    /// The token has expired or is used up.
+    ClosedToken(TokenId),
+    /// Another agent has the name.
+    NameTaken(AgentName),
+    /// Another agent or role has the key.
+    KeyInUse,
+    /// The server's folder can't be used.
+    Server(ServerError),
+}
+
+impl fmt::Display for EnrollError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EnrollError::Long(bytes) => write!(
+                f,
+                "the request has {bytes} bytes; at most {REQUEST_BYTES_MAX} are accepted"
+            ),
+            EnrollError::Syntax(error) => write!(f, "not an enrollment request: {error}"),
+            EnrollError::UnknownToken(id) => {
+                write!(f, "token {id} is unknown: it was revoked, or is used up")
+            }
+            EnrollError::Forged => f.write_str("its key or signature is not valid"),
+            EnrollError::ClosedToken(id) => write!(f, "token {id} has expired or is used up"),
+            EnrollError::NameTaken(name) => write!(
+                f,
+                "agent {name} already exists with another key (choose another name with --name)"
+            ),
+            EnrollError::KeyInUse => f.write_str("this key is already in use"),
+            EnrollError::Server(error) => {
+                write!(f, "the server's folder can't be used: {error}")
+            }
+        }
+    }
+}
+
+impl From<ServerError> for EnrollError {
+    fn from(error: ServerError) -> EnrollError {
+        EnrollError::Server(error)
+    }
+}
+
 /// Enrolls an agent in the folder. The caller must hold the folder's lock, and must rewrite the
 /// server's configuration afterwards. Returns the agent's name, and whether this request enrolled
 /// it; if an earlier request did, nothing changes.
 ///
 /// # Errors
 ///
-/// Returns a message for the agent.
+/// The request is rejected, or the folder can't be used.
 pub(super) fn enroll(
     setup: &ServerSetup,
     id: &TokenId,
     request: &[u8],
     now: SystemTime,
-) -> Result<(AgentName, bool), String> {
-    let failed = |error: ServerError| format!("the server's folder can't be used: {error}");
+) -> Result<(AgentName, bool), EnrollError> {
     if request.len() > REQUEST_BYTES_MAX {
-        return Err(format!(
-            "the request has {} bytes; at most {REQUEST_BYTES_MAX} are accepted",
-            request.len()
-        ));
+        return Err(EnrollError::Long(request.len()));
     }
-    let request: EnrollRequest = serde_json::from_slice(request)
-        .map_err(|error| format!("not an enrollment request: {error}"))?;
+    let request: EnrollRequest = serde_json::from_slice(request).map_err(EnrollError::Syntax)?;
     let folder = &setup.folder;
-    let mut tokens = EnrollmentToken::all(folder).map_err(failed)?;
+    let mut tokens = EnrollmentToken::all(folder)?;
     let token = tokens.iter_mut().find(|token| token.id == *id);
     let Some(token) = token else {
-        return Err(format!(
-            "token {id} is unknown: it was revoked, or is used up"
-        ));
+        return Err(EnrollError::UnknownToken(id.clone()));
     };
-    request.verify(id)?;
-    let known = enrolled(folder).map_err(failed)?;
+    if !request.is_genuine(id) {
+        return Err(EnrollError::Forged);
+    }
+    let known = enrolled(folder)?;
     let same = |it: &&Enrolled| it.name == request.name && it.public == request.public;
     if known.iter().any(|it| same(&it)) {
         return Ok((request.name, false));
     }
     if !token.is_open(now) {
-        return Err(format!("token {id} has expired or is used up"));
+        return Err(EnrollError::ClosedToken(id.clone()));
     }
     let name = &request.name;
     let is_taken = known.iter().any(|it| it.name == *name)
-        || agents(folder).map_err(failed)?.contains(name)
+        || agents(folder)?.contains(name)
         || folder::RESERVED.contains(&name.as_str());
     if is_taken {
-        return Err(format!(
-            "agent {name} already exists with another key (choose another name with --name)"
-        ));
+        return Err(EnrollError::NameTaken(name.clone()));
     }
-    if setup.knows(&request.public).map_err(failed)? {
-        return Err("this key is already in use".to_owned());
+    if setup.knows(&request.public)? {
+        return Err(EnrollError::KeyInUse);
     }
     // The use is counted first: a crash after this line wastes one use of the token, but never
     // grants an additional one.
     token.used += 1;
-    token.write(folder).map_err(failed)?;
+    token.write(folder)?;
     let agent = Enrolled {
         name: name.clone(),
         public: request.public.clone(),
@@ -202,7 +248,7 @@ pub(super) fn enroll(
         at: humantime::format_rfc3339_seconds(now).to_string(),
     };
     let text = toml::to_string(&agent).expect("strings");
-    write(folder, ENROLLED, name.as_str(), &text).map_err(failed)?;
+    write(folder, ENROLLED, name.as_str(), &text)?;
     Ok((request.name, true))
 }
 
@@ -290,30 +336,28 @@ mod tests {
             EnrollRequest::sign(&token.id, &name.parse().unwrap(), &seed).unwrap()
         };
         let (one, two, three) = (of("web-1"), of("web-2"), of("web-3"));
-        assert_eq!(ask(&one, now), Ok(("web-1".parse().unwrap(), true)));
+        assert_eq!(ask(&one, now).unwrap(), ("web-1".parse().unwrap(), true));
         assert!(!ask(&one, now).unwrap().1, "a repetition costs nothing");
 
         for taken in ["web-1", "agent-1", "coordinator", "registrar"] {
-            let error = ask(&of(taken), now).unwrap_err();
-            assert!(error.contains("already"), "{taken}: {error}");
+            let refused = ask(&of(taken), now);
+            assert!(matches!(refused, Err(EnrollError::NameTaken(_))), "{taken}");
         }
         // These requests contain another agent's key, or a key that is already in use.
         let stolen = EnrollRequest {
             name: "web-9".parse().unwrap(),
             ..one.clone()
         };
-        assert!(ask(&stolen, now).unwrap_err().contains("not valid"));
+        assert!(matches!(ask(&stolen, now), Err(EnrollError::Forged)));
         let long = vec![b' '; REQUEST_BYTES_MAX + 1];
-        assert!(enroll(&setup, &token.id, &long, now).is_err());
+        let long = enroll(&setup, &token.id, &long, now);
+        assert!(matches!(long, Err(EnrollError::Long(_))));
         assert!(enroll(&setup, &token.id, b"{}", now).is_err());
 
-        assert!(
-            ask(&two, now + Duration::from_secs(61))
-                .unwrap_err()
-                .contains("expired")
-        );
+        let late = ask(&two, now + Duration::from_secs(61));
+        assert!(matches!(late, Err(EnrollError::ClosedToken(_))));
         assert!(ask(&two, now).is_ok());
-        assert!(ask(&three, now).unwrap_err().contains("used up"));
+        assert!(matches!(ask(&three, now), Err(EnrollError::ClosedToken(_))));
         assert_eq!(enrolled(folder.path()).unwrap().len(), 2);
 
         let config = || fs::read_to_string(folder.path().join("nats.conf")).unwrap();
@@ -323,6 +367,6 @@ mod tests {
         assert!(!EnrollmentToken::remove(folder.path(), &token.id).unwrap());
         setup.prepare().unwrap();
         assert!(config().contains("AGENT_web-1") && !config().contains("nroll"));
-        assert!(ask(&one, now).unwrap_err().contains("revoked"));
+        assert!(matches!(ask(&one, now), Err(EnrollError::UnknownToken(_))));
     }
 }

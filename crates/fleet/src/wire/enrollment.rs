@@ -42,13 +42,16 @@ impl EnrollRequest {
     ///
     /// # Errors
     ///
-    /// Returns a message if the key can't be used.
-    pub fn sign(token: &TokenId, name: &AgentName, seed: &Secret) -> Result<EnrollRequest, String> {
-        let failed = |error: nkeys::error::Error| format!("can't use the key: {error}");
-        let key = KeyPair::from_seed(seed.reveal()).map_err(failed)?;
+    /// The key can't be used.
+    pub fn sign(
+        token: &TokenId,
+        name: &AgentName,
+        seed: &Secret,
+    ) -> Result<EnrollRequest, nkeys::error::Error> {
+        let key = KeyPair::from_seed(seed.reveal())?;
         let public = key.public_key();
         let text = signed_text(token, name, &public);
-        let signature = key.sign(text.as_bytes()).map_err(failed)?;
+        let signature = key.sign(text.as_bytes())?;
         Ok(EnrollRequest {
             name: name.clone(),
             public,
@@ -56,20 +59,16 @@ impl EnrollRequest {
         })
     }
 
-    /// Checks that the key belongs to a user, and that the requester has the private key.
-    ///
-    /// # Errors
-    ///
-    /// Returns a message for the agent.
-    pub(crate) fn verify(&self, token: &TokenId) -> Result<(), String> {
-        let invalid = || "its key or signature is not valid".to_owned();
-        let key = KeyPair::from_public_key(&self.public).map_err(|_| invalid())?;
-        if !matches!(key.key_pair_type(), KeyPairType::User) {
-            return Err(invalid());
-        }
-        let signature = BASE64.decode(&self.signature).map_err(|_| invalid())?;
+    /// Returns true if the key belongs to a user, and the requester has the private key.
+    pub(crate) fn is_genuine(&self, token: &TokenId) -> bool {
+        let (Ok(key), Ok(signature)) = (
+            KeyPair::from_public_key(&self.public),
+            BASE64.decode(&self.signature),
+        ) else {
+            return false;
+        };
         let text = signed_text(token, &self.name, &self.public);
-        key.verify(text.as_bytes(), &signature)
-            .map_err(|_| invalid())
+        matches!(key.key_pair_type(), KeyPairType::User)
+            && key.verify(text.as_bytes(), &signature).is_ok()
     }
 }

@@ -129,7 +129,7 @@ impl BackgroundTasks {
                     let is_abandoned = || state.load(Ordering::Acquire) == ABANDONED;
                     let order = (&of_run, &of_thread);
                     LoadPart::prepare(order, spec, forecast, &settings, &outbox, &is_abandoned)
-                        .map_err(|text| Reply::Environment { text })
+                        .map_err(Reply::environment)
                 }
             };
             match (finish(state), prepared) {

@@ -22,7 +22,7 @@ use crate::names::RunId;
 use crate::policy::Policy;
 use crate::wire::{AgentOrder, Command, Reply, Reservation};
 use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest, OrderHeader};
-use session::HostSession;
+use session::{HostSession, SessionError};
 
 /// Interval at which the lease is checked.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -151,7 +151,7 @@ impl HostCallHandler {
                 },
                 None => {
                     let opened = self.open(run, request, address);
-                    opened.unwrap_or_else(|text| Reply::Environment { text })
+                    opened.unwrap_or_else(Reply::environment)
                 }
             }),
             (HostCall::Open(_), Some(_)) => responder(opened()),
@@ -168,7 +168,7 @@ impl HostCallHandler {
         run: &RunId,
         request: OpenRequest,
         address: Option<IpAddr>,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, SessionError> {
         if let Some(open) = &self.session {
             return Ok(Reply::Busy {
                 text: format!("{}", open.reservation),
@@ -185,7 +185,7 @@ impl HostCallHandler {
         let of_thread = lease.clone();
         let serve = move || serve(session, &taken, &of_thread);
         let thread = thread::Builder::new().name("host".to_owned());
-        let thread = thread.spawn(serve).map_err(|error| error.to_string())?;
+        let thread = thread.spawn(serve).map_err(SessionError::Thread)?;
         self.session = Some(OpenSession {
             reservation: Reservation::new(run, request.holder, request.until),
             run: run.clone(),

@@ -4,6 +4,8 @@
 //! [`ResultWriter`](super::result_writer), writes the results of each second to disk and passes
 //! them to the [outbox](super::outbox). It also stops the load when the lease expires.
 
+use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,7 +20,7 @@ use super::outbox::Outbox;
 use super::part_state::{PartEvent, PartState, StartSignal};
 use super::result_writer::ResultWriter;
 use super::settings::AgentSettings;
-use super::spool::Spool;
+use super::spool::{Spool, SpoolError};
 use crate::clock::Clock;
 use crate::names::RunId;
 use crate::wire::{EndReason, LoadOrder, ReadyReport};
@@ -49,7 +51,7 @@ impl LoadPart {
     ///
     /// # Errors
     ///
-    /// Returns a message if this machine can't generate the load.
+    /// This machine can't generate the load.
     pub(super) fn prepare(
         (run, order): (&RunId, &LoadOrder),
         spec: LoadSpec,
@@ -57,7 +59,7 @@ impl LoadPart {
         settings: &AgentSettings,
         outbox: &Arc<Outbox>,
         is_abandoned: &dyn Fn() -> bool,
-    ) -> Result<LoadPart, String> {
+    ) -> Result<LoadPart, PartError> {
         let control = Arc::new(Control::new(order.shard.workers));
         control.watch();
         let ready = ReadyReport {
@@ -91,16 +93,12 @@ impl LoadPart {
             drop(is_ready);
             let _ = over.send(PartEvent::Over(Box::new(loaded)));
         })?;
-        match wait_until_ready(&wait, is_abandoned) {
-            Ok(()) => {}
-            Err(NotReady::Failed) => return Err(engine_error(&received)),
-            Err(NotReady::GaveUp(why)) => {
-                state.end(EndReason::Stopped);
-                return Err(why);
-            }
-        }
+        wait_until_ready(&wait, &received, is_abandoned)
+            .inspect_err(|_| state.end(EndReason::Stopped))?;
         let spool = Spool::begin(&settings.results_folder(), run, &settings.name);
-        let spool = spool.inspect_err(|_| state.end(EndReason::Stopped))?;
+        let spool = spool
+            .inspect_err(|_| state.end(EndReason::Stopped))
+            .map_err(PartError::Spool)?;
         let writer = ResultWriter::new((run, &settings.name), state.clone(), spool, outbox.clone());
         *state.lock_last_contact() = Instant::now();
         let writer = spawn("results", move || writer.work(&received))
@@ -190,31 +188,57 @@ impl LoadPart {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, PartError> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(|error| format!("can't start a thread: {error}"))
+    thread.map_err(PartError::Thread)
 }
 
-/// Reason why the workers are not ready.
-enum NotReady {
-    /// The engine failed and reports the reason itself.
-    Failed,
-    /// The preparation was abandoned or took too long.
-    GaveUp(String),
+/// Reason why this machine can't generate its part of a load.
+#[derive(Debug)]
+pub(super) enum PartError {
+    /// A thread can't be started.
+    Thread(io::Error),
+    /// The engine failed.
+    Engine(RunError),
+    /// The load ended before its start.
+    EndedEarly,
+    /// The thread of the load failed.
+    ThreadFailed,
+    /// The coordinator abandoned the preparation.
+    Abandoned,
+    /// The workers were not ready in time.
+    Slow,
+    /// The result file can't be created.
+    Spool(SpoolError),
 }
 
-fn wait_until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Result<(), NotReady> {
+impl fmt::Display for PartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PartError::Thread(error) => write!(f, "can't start a thread: {error}"),
+            PartError::Engine(error) => error.fmt(f),
+            PartError::EndedEarly => f.write_str("the load ended before it started"),
+            PartError::ThreadFailed => f.write_str("the load's thread failed"),
+            PartError::Abandoned => f.write_str("the preparation was abandoned"),
+            PartError::Slow => write!(f, "the workers were not ready within {READY_TIMEOUT:?}"),
+            PartError::Spool(error) => error.fmt(f),
+        }
+    }
+}
+
+fn wait_until_ready(
+    wait: &Receiver<()>,
+    events: &Receiver<PartEvent>,
+    is_abandoned: &dyn Fn() -> bool,
+) -> Result<(), PartError> {
     let until = Instant::now() + READY_TIMEOUT;
     loop {
         match wait.recv_timeout(POLL_INTERVAL) {
             Ok(()) => return Ok(()),
-            Err(RecvTimeoutError::Disconnected) => return Err(NotReady::Failed),
-            Err(RecvTimeoutError::Timeout) if is_abandoned() => {
-                return Err(NotReady::GaveUp("the preparation was abandoned".to_owned()));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(engine_error(events)),
+            Err(RecvTimeoutError::Timeout) if is_abandoned() => return Err(PartError::Abandoned),
             Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
-                let why = format!("the workers were not ready within {READY_TIMEOUT:?}");
-                return Err(NotReady::GaveUp(why));
+                return Err(PartError::Slow);
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -222,13 +246,13 @@ fn wait_until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Res
 }
 
 /// Returns the error of an engine that ended before its workers were ready.
-fn engine_error(events: &Receiver<PartEvent>) -> String {
+fn engine_error(events: &Receiver<PartEvent>) -> PartError {
     match events.recv_timeout(READY_TIMEOUT) {
         Ok(PartEvent::Over(over)) => match *over {
-            Ok(_) => "the load ended before it started".to_owned(),
-            Err(error) => error.to_string(),
+            Ok(_) => PartError::EndedEarly,
+            Err(error) => PartError::Engine(error),
         },
-        _ => "the load's thread failed".to_owned(),
+        _ => PartError::ThreadFailed,
     }
 }
 

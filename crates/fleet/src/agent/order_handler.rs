@@ -13,7 +13,7 @@ use super::prepare::FilePaths;
 use super::received_files::ReceivedFiles;
 use super::responder::Responder;
 use super::settings::AgentSettings;
-use super::spool;
+use super::spool::{self, SpoolError};
 use super::status::{AgentSnapshot, LoadStatus};
 use crate::names::RunId;
 use crate::wire::{
@@ -228,7 +228,7 @@ impl<'a> OrderHandler<'a> {
                         last_received: Instant::now(),
                     });
                 }
-                Err(text) => return Reply::Environment { text },
+                Err(error) => return Reply::environment(error),
             }
         }
         let Some(sent) = &mut self.files else {
@@ -237,7 +237,7 @@ impl<'a> OrderHandler<'a> {
         sent.last_received = Instant::now();
         match sent.files.take(chunk) {
             Ok(()) => Reply::Done,
-            Err(text) => Reply::Wrong { text },
+            Err(error) => wrong(error.to_string()),
         }
     }
 
@@ -436,12 +436,12 @@ impl<'a> OrderHandler<'a> {
         self.files.take_if(|sent| sent.run == *run);
         match self.delete_results(run) {
             Ok(()) => Reply::Done,
-            Err(text) => Reply::Environment { text },
+            Err(error) => Reply::environment(error),
         }
     }
 
     /// Deletes the results of a run.
-    fn delete_results(&mut self, run: &RunId) -> Result<(), String> {
+    fn delete_results(&mut self, run: &RunId) -> Result<(), SpoolError> {
         if let Some(part) = self.part.as_mut().filter(|part| part.run() == run) {
             part.join_writer();
         }

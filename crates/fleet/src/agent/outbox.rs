@@ -32,11 +32,11 @@ struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    fn new(message: &ResultMessage) -> Result<QueuedMessage, String> {
+    fn new(message: &ResultMessage) -> Result<QueuedMessage, serde_json::Error> {
         Ok(QueuedMessage {
             run: message.run.clone(),
             id: format!("{}.{}.{}", message.run, message.agent, message.sequence),
-            json: serde_json::to_vec(message).map_err(|error| error.to_string())?,
+            json: serde_json::to_vec(message)?,
         })
     }
 }
@@ -73,8 +73,8 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// Returns a message if the message can't be serialized.
-    pub(super) fn push(&self, message: &ResultMessage) -> Result<(), String> {
+    /// The message can't be serialized.
+    pub(super) fn push(&self, message: &ResultMessage) -> Result<(), serde_json::Error> {
         let message = QueuedMessage::new(message)?;
         self.lock().now.push_back(message);
         self.changed.notify_all();

@@ -1,12 +1,13 @@
 //! Files that a coordinator sends in chunks for a run.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::wire::{CHUNK_BYTES_MAX, FileChunk, sha256_hex};
+use crate::wire::{CHUNK_BYTES_MAX, ChunkFault, FileChunk, sha256_hex};
 
 /// Maximum total size of one run's files, in bytes.
 const RUN_FILES_BYTES_MAX: u64 = 1 << 30;
@@ -27,10 +28,32 @@ struct ReceivedFile {
     received: u64,
 }
 
+/// Error of a received file.
+#[derive(Debug)]
+pub(super) enum ReceivedFileError {
+    /// The file or its folder can't be written.
+    File(PathBuf, io::Error),
+    /// A chunk of the file with this name is rejected.
+    Rejected(String, ChunkFault),
+}
+
+impl fmt::Display for ReceivedFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, fault) = match self {
+            ReceivedFileError::File(path, error) => {
+                return write!(f, "{}: {error}", path.display());
+            }
+            ReceivedFileError::Rejected(name, fault) => (name, fault),
+        };
+        write!(f, "file {name:?}: {fault}")
+    }
+}
+
 impl ReceivedFiles {
     /// Creates the folder.
-    pub(super) fn new(folder: PathBuf) -> Result<ReceivedFiles, String> {
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    pub(super) fn new(folder: PathBuf) -> Result<ReceivedFiles, ReceivedFileError> {
+        fs::create_dir_all(&folder)
+            .map_err(|error| ReceivedFileError::File(folder.clone(), error))?;
         Ok(ReceivedFiles {
             folder,
             files: BTreeMap::new(),
@@ -41,25 +64,23 @@ impl ReceivedFiles {
     ///
     /// # Errors
     ///
-    /// Returns a message if the chunk is rejected. If the checksum of the whole file is wrong, the
-    /// file is discarded.
-    pub(super) fn take(&mut self, chunk: &FileChunk) -> Result<(), String> {
-        let wrong = |why: &str| Err(format!("file {:?}: {why}", chunk.name));
+    /// The chunk is rejected, or the file can't be written. If the checksum of the whole file is
+    /// wrong, the file is discarded.
+    pub(super) fn take(&mut self, chunk: &FileChunk) -> Result<(), ReceivedFileError> {
+        let wrong = |fault| Err(ReceivedFileError::Rejected(chunk.name.clone(), fault));
         if !is_name(&chunk.name) {
-            return wrong("the name is not a path within the run's folder");
+            return wrong(ChunkFault::Name);
         }
         let bytes = match chunk.decode() {
             Ok(bytes) => bytes,
-            Err(why) => return wrong(why),
+            Err(fault) => return wrong(fault),
         };
         let total: u64 = self.files.values().map(|file| file.length).sum();
         let is_new = !self.files.contains_key(&chunk.name);
         if bytes.len() > CHUNK_BYTES_MAX
             || (is_new && total.saturating_add(chunk.length) > RUN_FILES_BYTES_MAX)
         {
-            return wrong(
-                "the chunk's size or the total size of the run's files exceeds the limit",
-            );
+            return wrong(ChunkFault::TooLarge);
         }
         let file = self
             .files
@@ -71,22 +92,22 @@ impl ReceivedFiles {
             });
         let end = chunk.offset.saturating_add(bytes.len() as u64);
         if file.length != chunk.length || file.sha256 != chunk.sha256 || end > file.length {
-            return wrong("its chunks contradict each other");
+            return wrong(ChunkFault::Contradiction);
         }
         if end <= file.received && file.received > 0 {
             return Ok(());
         }
         if chunk.offset != file.received {
-            return wrong("a chunk is missing before this one");
+            return wrong(ChunkFault::Gap);
         }
         let path = self.folder.join(&chunk.name);
         write_at(&path, chunk.offset, &bytes)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+            .map_err(|error| ReceivedFileError::File(path, error))?;
         file.received = end;
         let is_complete = end == file.length;
         if is_complete && !self.has_right_checksum(&chunk.name) {
             self.files.remove(&chunk.name);
-            return wrong("damaged in transit (the SHA-256 differs)");
+            return wrong(ChunkFault::Checksum);
         }
         Ok(())
     }
@@ -193,29 +214,31 @@ mod tests {
         }
     }
 
+    fn fault(taken: Result<(), ReceivedFileError>) -> ChunkFault {
+        match taken {
+            Err(ReceivedFileError::Rejected(_, fault)) => fault,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn wrong_chunks_are_refused_and_leave_no_file() {
         let (_folder, mut files) = files();
         let bytes = vec![7; CHUNK_BYTES_MAX + 10];
         let all: Vec<_> = file_chunks("a", &bytes).collect();
-        assert!(files.take(&all[1]).unwrap_err().contains("missing"));
+        assert_eq!(fault(files.take(&all[1])), ChunkFault::Gap);
         files.take(&all[0]).unwrap();
         let other = FileChunk {
             bytes: BASE64.encode([8; 10]),
             ..all[1].clone()
         };
-        assert!(files.take(&other).unwrap_err().contains("SHA-256"));
+        assert_eq!(fault(files.take(&other)), ChunkFault::Checksum);
         assert_eq!(files.complete().get("a"), None);
         let longer = FileChunk {
             length: u64::MAX,
             ..all[0].clone()
         };
-        assert!(
-            files
-                .take(&longer)
-                .unwrap_err()
-                .contains("exceeds the limit")
-        );
+        assert_eq!(fault(files.take(&longer)), ChunkFault::TooLarge);
         for chunk in &all {
             files.take(chunk).unwrap();
         }

@@ -108,13 +108,13 @@ impl ResultWriter {
             // This is the same sum that the coordinator computes from the messages.
             let _ = message.packed.add_to(&mut self.sent);
             if let Err(error) = self.spool.append(&message) {
-                self.error.get_or_insert(error);
+                self.error.get_or_insert_with(|| error.to_string());
             }
             if is_last {
                 self.state.set_over();
             }
             if let Err(error) = self.outbox.push(&message) {
-                self.error.get_or_insert(error);
+                self.error.get_or_insert_with(|| error.to_string());
             }
         }
     }

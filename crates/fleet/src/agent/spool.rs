@@ -5,8 +5,9 @@
 //! survive failures of the server, of the coordinator and of the connection; a power failure loses
 //! at most the last second.
 
+use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use prony_record::finding::{AgentLoss, AgentLost, Subject};
@@ -18,6 +19,32 @@ use crate::wire::{EndReason, PartEnd, ResultMessage};
 
 /// Age at which uncollected files are removed.
 const AGE_MAX: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);
+
+/// Error of a result file.
+#[derive(Debug)]
+pub enum SpoolError {
+    /// The file can't be read or written.
+    File(PathBuf, io::Error),
+    /// A message can't be serialized.
+    Message(serde_json::Error),
+}
+
+impl fmt::Display for SpoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpoolError::File(path, error) => write!(f, "{}: {error}", path.display()),
+            SpoolError::Message(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SpoolError {}
+
+impl SpoolError {
+    fn of_file(path: &Path) -> impl FnOnce(io::Error) -> SpoolError {
+        |error| SpoolError::File(path.to_owned(), error)
+    }
+}
 
 /// Result file of one run.
 #[derive(Debug)]
@@ -54,20 +81,22 @@ pub(super) fn exists(folder: &Path, run: &RunId, agent: &AgentName) -> bool {
 ///
 /// # Errors
 ///
-/// Returns a message if the file exists and can't be removed.
-pub(super) fn delete(folder: &Path, run: &RunId, agent: &AgentName) -> Result<(), String> {
+/// The file exists and can't be removed.
+pub(super) fn delete(folder: &Path, run: &RunId, agent: &AgentName) -> Result<(), SpoolError> {
     let path = path(folder, run, agent);
     match fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("{}: {error}", path.display()))
-        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(SpoolError::File(path, error)),
         _ => Ok(()),
     }
 }
 
 impl Spool {
     /// Creates the file of a run in `folder`. Returns an error if the file exists.
-    pub(super) fn begin(folder: &Path, run: &RunId, agent: &AgentName) -> Result<Spool, String> {
+    pub(super) fn begin(
+        folder: &Path,
+        run: &RunId,
+        agent: &AgentName,
+    ) -> Result<Spool, SpoolError> {
         let path = path(folder, run, agent);
         let begun = fs::create_dir_all(folder).and_then(|()| {
             let mut options = fs::OpenOptions::new();
@@ -77,16 +106,16 @@ impl Spool {
     }
 
     /// Opens a file of an earlier start for appending.
-    fn reopen(path: &Path) -> Result<Spool, String> {
+    fn reopen(path: &Path) -> Result<Spool, SpoolError> {
         let opened = fs::OpenOptions::new().append(true).open(path);
         Spool::opened(path.to_owned(), opened)
     }
 
-    fn opened(path: PathBuf, file: std::io::Result<fs::File>) -> Result<Spool, String> {
+    fn opened(path: PathBuf, file: std::io::Result<fs::File>) -> Result<Spool, SpoolError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let opened =
             file.and_then(|file| Flusher::new(&file, folder).map(|flusher| (file, flusher)));
-        let (file, flusher) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+        let (file, flusher) = opened.map_err(SpoolError::of_file(&path))?;
         let is_torn = file.metadata().map_or(true, |it| it.len() > 0);
         Ok(Spool {
             path,
@@ -97,17 +126,17 @@ impl Spool {
     }
 
     /// Appends a message to the file.
-    pub(super) fn append(&mut self, message: &ResultMessage) -> Result<(), String> {
+    pub(super) fn append(&mut self, message: &ResultMessage) -> Result<(), SpoolError> {
         let mut line = Vec::new();
         if self.is_torn {
             line.push(b'\n');
         }
-        serde_json::to_writer(&mut line, message).map_err(|error| error.to_string())?;
+        serde_json::to_writer(&mut line, message).map_err(SpoolError::Message)?;
         line.push(b'\n');
         let kept = self.file.write_all(&line);
         self.is_torn = kept.is_err();
         self.flusher.flush();
-        kept.map_err(|error| format!("{}: {error}", self.path.display()))
+        kept.map_err(SpoolError::of_file(&self.path))
     }
 
     /// Returns the first error of the flusher.
@@ -122,11 +151,11 @@ impl Spool {
 ///
 /// # Errors
 ///
-/// Returns a message if the file can't be read or written.
-pub(super) fn close(path: &Path) -> Result<(), String> {
+/// The file can't be read or written.
+pub(super) fn close(path: &Path) -> Result<(), SpoolError> {
     let messages = read(path)?;
     let Some(last) = messages.iter().max_by_key(|message| message.sequence) else {
-        return fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()));
+        return fs::remove_file(path).map_err(SpoolError::of_file(path));
     };
     if messages.iter().any(|message| message.end.is_some()) {
         return Ok(());
@@ -167,12 +196,12 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Returns a message if the file can't be read.
-pub fn read(path: &Path) -> Result<Vec<ResultMessage>, String> {
-    let file = fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+/// The file can't be read.
+pub fn read(path: &Path) -> Result<Vec<ResultMessage>, SpoolError> {
+    let file = fs::File::open(path).map_err(SpoolError::of_file(path))?;
     let mut messages = Vec::new();
     for line in BufReader::new(file).lines() {
-        let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
+        let line = line.map_err(SpoolError::of_file(path))?;
         messages.extend(serde_json::from_str::<ResultMessage>(&line).ok());
     }
     Ok(messages)

@@ -4,7 +4,7 @@ use prony_experiment::host::HostError;
 
 use super::session::{AgentSession, unexpected};
 use crate::wire::{
-    CHUNK_BYTES_MAX, FileChunk, HostCall, HostReply, LOG_SENT_BYTES_MAX, sha256_hex,
+    CHUNK_BYTES_MAX, ChunkFault, FileChunk, HostCall, HostReply, LOG_SENT_BYTES_MAX, sha256_hex,
 };
 
 /// Fetches a complete log.
@@ -41,26 +41,28 @@ struct LogAssembly {
 
 impl LogAssembly {
     /// Adds the next chunk. Returns true once the log is complete.
-    fn add(&mut self, chunk: &FileChunk) -> Result<bool, String> {
+    fn add(&mut self, chunk: &FileChunk) -> Result<bool, ChunkFault> {
         let claimed = (chunk.length, chunk.sha256.clone());
         let (length, sha256) = self.claim.get_or_insert(claimed);
         if *length > LOG_SENT_BYTES_MAX {
-            return Err(format!(
-                "the agent claims a length of {length} bytes; at most {LOG_SENT_BYTES_MAX} are accepted"
-            ));
+            return Err(ChunkFault::LongLog {
+                bytes: *length,
+                bytes_max: LOG_SENT_BYTES_MAX,
+            });
         }
         if (chunk.length, &chunk.sha256) != (*length, sha256) {
-            return Err("its chunks contradict each other".to_owned());
+            return Err(ChunkFault::Contradiction);
         }
         let bytes = chunk.decode()?;
         let offset = self.bytes.len() as u64;
         let expected = (*length - offset).min(CHUNK_BYTES_MAX as u64);
         if chunk.offset != offset || bytes.len() as u64 != expected {
-            return Err(format!(
-                "got {} bytes at offset {}, expected {expected} at {offset}",
-                bytes.len(),
-                chunk.offset
-            ));
+            return Err(ChunkFault::Misplaced {
+                bytes: bytes.len() as u64,
+                offset: chunk.offset,
+                expected_bytes: expected,
+                expected_offset: offset,
+            });
         }
         self.bytes.extend(bytes);
         if (self.bytes.len() as u64) < *length {
@@ -69,7 +71,7 @@ impl LogAssembly {
         if sha256_hex(&self.bytes) == *sha256 {
             Ok(true)
         } else {
-            Err("damaged in transit (the SHA-256 differs)".to_owned())
+            Err(ChunkFault::Checksum)
         }
     }
 }
@@ -108,14 +110,16 @@ mod tests {
             added.unwrap_err()
         };
         // The length must not change, because a log that grows with each chunk would never end.
-        assert!(forged(&|it| it.length += CHUNK_BYTES_MAX as u64).contains("contradict"));
+        let longer = forged(&|it| it.length += CHUNK_BYTES_MAX as u64);
+        assert_eq!(longer, ChunkFault::Contradiction);
         // Chunks must be full, because a log with one byte per chunk would take millions of calls.
-        assert!(forged(&|it| it.bytes = BASE64.encode("x")).contains("expected"));
-        assert!(forged(&|it| it.bytes.clear()).contains("expected"));
-        assert!(forged(&|it| it.offset = 0).contains("expected"));
+        let is_misplaced = |fault| matches!(fault, ChunkFault::Misplaced { .. });
+        assert!(is_misplaced(forged(&|it| it.bytes = BASE64.encode("x"))));
+        assert!(is_misplaced(forged(&|it| it.bytes.clear())));
+        assert!(is_misplaced(forged(&|it| it.offset = 0)));
         let mut endless = honest[0].clone();
         endless.length = u64::MAX;
-        let error = LogAssembly::default().add(&endless).unwrap_err();
-        assert!(error.contains("at most"), "{error}");
+        let fault = LogAssembly::default().add(&endless).unwrap_err();
+        assert!(matches!(fault, ChunkFault::LongLog { .. }));
     }
 }

@@ -1,5 +1,7 @@
 //! Splits files into chunks that fit into messages.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
@@ -28,11 +30,73 @@ impl FileChunk {
     ///
     /// # Errors
     ///
-    /// Returns a message if it is not base64.
-    pub(crate) fn decode(&self) -> Result<Vec<u8>, &'static str> {
-        BASE64
-            .decode(&self.bytes)
-            .map_err(|_| "its bytes are not base64")
+    /// They are not base64.
+    pub(crate) fn decode(&self) -> Result<Vec<u8>, ChunkFault> {
+        BASE64.decode(&self.bytes).map_err(|_| ChunkFault::Encoding)
+    }
+}
+
+/// Reason why a chunk is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChunkFault {
+    /// The file's name leads out of the folder.
+    Name,
+    /// The bytes are not base64.
+    Encoding,
+    /// The chunk is too large, or all files of the run together are.
+    TooLarge,
+    /// The log is too long.
+    LongLog {
+        /// Length of the log.
+        bytes: u64,
+        /// Maximum length.
+        bytes_max: u64,
+    },
+    /// The chunk doesn't match an earlier one.
+    Contradiction,
+    /// An earlier chunk has not arrived.
+    Gap,
+    /// The chunk of a log has another length, or belongs elsewhere.
+    Misplaced {
+        /// Length of the chunk.
+        bytes: u64,
+        /// Offset of the chunk.
+        offset: u64,
+        /// Length of the expected chunk.
+        expected_bytes: u64,
+        /// Offset of the expected chunk.
+        expected_offset: u64,
+    },
+    /// The checksum of the whole file differs.
+    Checksum,
+}
+
+impl fmt::Display for ChunkFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChunkFault::Name => f.write_str("the name is not a path within the run's folder"),
+            ChunkFault::Encoding => f.write_str("its bytes are not base64"),
+            ChunkFault::TooLarge => f.write_str(
+                "the chunk's size or the total size of the run's files exceeds the limit",
+            ),
+            ChunkFault::LongLog { bytes, bytes_max } => write!(
+                f,
+                "the agent claims a length of {bytes} bytes; at most {bytes_max} are accepted"
+            ),
+            ChunkFault::Contradiction => f.write_str("its chunks contradict each other"),
+            ChunkFault::Gap => f.write_str("a chunk is missing before this one"),
+            ChunkFault::Misplaced {
+                bytes,
+                offset,
+                expected_bytes,
+                expected_offset,
+            } => write!(
+                f,
+                "got {bytes} bytes at offset {offset}, expected {expected_bytes} at \
+                 {expected_offset}"
+            ),
+            ChunkFault::Checksum => f.write_str("damaged in transit (the SHA-256 differs)"),
+        }
     }
 }
 

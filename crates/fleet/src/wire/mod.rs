@@ -17,7 +17,7 @@ mod version;
 
 pub use enrollment::{EnrollReply, EnrollRequest};
 pub use file_chunk::{CHUNK_BYTES_MAX, FileChunk};
-pub(crate) use file_chunk::{file_chunks, sha256_hex};
+pub(crate) use file_chunk::{ChunkFault, file_chunks, sha256_hex};
 pub use host_call::{HostCall, HostReply, NumberedCall, OpenRequest};
 pub(crate) use host_call::{LOG_READ_BYTES_MAX, LOG_SENT_BYTES_MAX, service_file_name};
 pub use manifest::{PartAssignment, RUN_SCHEMA, RunManifest};

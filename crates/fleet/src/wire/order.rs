@@ -119,6 +119,15 @@ pub enum Reply {
     },
 }
 
+impl Reply {
+    /// The reply for an error of this machine.
+    pub(crate) fn environment(error: impl ToString) -> Reply {
+        Reply::Environment {
+            text: error.to_string(),
+        }
+    }
+}
+
 /// Report from an agent that is ready to start its load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReadyReport {

@@ -1,19 +1,20 @@
 //! Session of one run on this machine, with its services.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::{Host, HostError};
 use prony_experiment::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use prony_experiment::topology::Topology;
 
 use super::service;
-use crate::agent::received_files::ReceivedFiles;
+use crate::agent::received_files::{ReceivedFileError, ReceivedFiles};
 use crate::policy::Policy;
 use crate::wire::{CHUNK_BYTES_MAX, Reply};
 use crate::wire::{
@@ -38,19 +39,40 @@ pub(super) struct HostSession {
     last: Option<(u64, Reply)>,
 }
 
+/// Reason why a session can't begin.
+#[derive(Debug)]
+pub(super) enum SessionError {
+    /// The machine can't be used.
+    Host(HostError),
+    /// The folder for files can't be created.
+    Files(ReceivedFileError),
+    /// The thread of the session can't be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::Host(error) => error.fmt(f),
+            SessionError::Files(error) => error.fmt(f),
+            SessionError::Thread(error) => error.fmt(f),
+        }
+    }
+}
+
 impl HostSession {
     pub(super) fn new(
         folder: PathBuf,
         policy: Policy,
         address: Option<IpAddr>,
-    ) -> Result<HostSession, String> {
-        let mut host = LocalHost::new().map_err(|error| error.to_string())?;
+    ) -> Result<HostSession, SessionError> {
+        let mut host = LocalHost::new().map_err(SessionError::Host)?;
         if let Some(address) = address {
             host.set_address(address);
         }
         Ok(HostSession {
             host,
-            files: ReceivedFiles::new(folder.join("files"))?,
+            files: ReceivedFiles::new(folder.join("files")).map_err(SessionError::Files)?,
             folder,
             policy,
             services: BTreeMap::new(),
@@ -78,9 +100,10 @@ impl HostSession {
         Ok(match call {
             HostCall::Allocate { wanted } => self.allocate(wanted)?,
             HostCall::Put(chunk) => {
-                self.files
-                    .take(&chunk)
-                    .map_err(|text| Reply::Wrong { text })?;
+                let taken = self.files.take(&chunk);
+                taken.map_err(|error| Reply::Wrong {
+                    text: error.to_string(),
+                })?;
                 HostReply::Done
             }
             HostCall::Start {
@@ -158,7 +181,7 @@ impl HostSession {
         remove(&self.logs())?;
         let files = self.folder.join("files");
         remove(&files)?;
-        self.files = ReceivedFiles::new(files).map_err(|text| Reply::Environment { text })?;
+        self.files = ReceivedFiles::new(files).map_err(Reply::environment)?;
         let services = self.host.allocate(&wanted, &Topology::default());
         self.services = services.map_err(refuses)?;
         Ok(HostReply::Allocated {
@@ -197,14 +220,15 @@ impl HostSession {
         names: &[String],
     ) -> Result<BTreeMap<String, Vec<u8>>, Reply> {
         let complete = self.files.complete();
+        let wrong = |text| Reply::Wrong { text };
         let read = |name: &String| {
             let path = complete.get(&service_file_name(service, is_secret, name));
-            let path = path.ok_or_else(|| format!("file {name:?} of {service} was not sent"));
-            let bytes = fs::read(path?).map_err(|error| format!("file {name:?}: {error}"))?;
+            let unsent = || wrong(format!("file {name:?} of {service} was not sent"));
+            let bytes = fs::read(path.ok_or_else(unsent)?);
+            let bytes = bytes.map_err(|error| wrong(format!("file {name:?}: {error}")))?;
             Ok((name.clone(), bytes))
         };
-        let read: Result<_, String> = names.iter().map(read).collect();
-        read.map_err(|text| Reply::Wrong { text })
+        names.iter().map(read).collect()
     }
 
     fn has_endpoint(&self, service: &str, endpoint: &Endpoint) -> bool {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::names::{AgentName, RunId};
+use crate::names::{AgentName, InvalidName, RunId};
 use crate::wire::{Registration, SenderVersion};
 
 /// A registered agent.
@@ -68,13 +68,51 @@ pub enum AgentChoice {
     Names(Vec<AgentName>),
 }
 
+/// Reason why a selector of agents is invalid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvalidChoice {
+    /// A load needs an agent.
+    Zero,
+    /// This is not a number of agents.
+    NoNumber(String),
+    /// This is not a label.
+    NoLabel(String),
+    /// The selector has names and labels.
+    Mixed,
+    /// A name is invalid.
+    Name(InvalidName),
+    /// The selector names an agent twice.
+    Twice(String),
+}
+
+impl fmt::Display for InvalidChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InvalidChoice::Zero => f.write_str("a load needs at least one agent"),
+            InvalidChoice::NoNumber(text) => write!(
+                f,
+                "{text:?} is not a number of agents; write N@KEY=VALUE, such as 4@site=west"
+            ),
+            InvalidChoice::NoLabel(text) => write!(
+                f,
+                "{text:?} is not a label; write N@KEY=VALUE, such as 4@site=west"
+            ),
+            InvalidChoice::Mixed => f.write_str("write names or labels, not both"),
+            InvalidChoice::Name(error) => error.fmt(f),
+            InvalidChoice::Twice(text) => write!(f, "{text:?} names an agent twice"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidChoice {}
+
 impl FromStr for AgentChoice {
-    type Err = String;
+    type Err = InvalidChoice;
 
     /// Parses `N`, `KEY=VALUE,…`, `N@KEY=VALUE,…` or `NAME,…`.
-    fn from_str(text: &str) -> Result<AgentChoice, String> {
+    fn from_str(text: &str) -> Result<AgentChoice, InvalidChoice> {
         let count = |text: &str| match text.parse::<usize>() {
-            Ok(0) => Some(Err("a load needs at least one agent".to_owned())),
+            Ok(0) => Some(Err(InvalidChoice::Zero)),
             Ok(count) => Some(Ok(count)),
             Err(_) => None,
         };
@@ -82,16 +120,11 @@ impl FromStr for AgentChoice {
             return Ok(AgentChoice::Count(count?));
         }
         if let Some((number, labels)) = text.split_once('@') {
-            let count = count(number).ok_or_else(|| {
-                format!(
-                    "{number:?} is not a number of agents; write N@KEY=VALUE, such as 4@site=west"
-                )
-            })??;
+            let count = count(number);
+            let count = count.ok_or_else(|| InvalidChoice::NoNumber(number.to_owned()))??;
             return match labels.parse()? {
                 AgentChoice::Labels(labels) => Ok(AgentChoice::CountOf(count, labels)),
-                _ => Err(format!(
-                    "{labels:?} is not a label; write N@KEY=VALUE, such as 4@site=west"
-                )),
+                _ => Err(InvalidChoice::NoLabel(labels.to_owned())),
             };
         }
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -101,16 +134,16 @@ impl FromStr for AgentChoice {
             return Ok(AgentChoice::Labels(labels.collect()));
         }
         if parts.iter().any(|part| part.contains('=')) {
-            return Err("write names or labels, not both".to_owned());
+            return Err(InvalidChoice::Mixed);
         }
         let names = parts.iter().map(|part| part.parse::<AgentName>());
         let names: Vec<_> = names
             .collect::<Result<_, _>>()
-            .map_err(|error| error.to_string())?;
+            .map_err(InvalidChoice::Name)?;
         if names.iter().collect::<BTreeSet<_>>().len() == names.len() {
             Ok(AgentChoice::Names(names))
         } else {
-            Err(format!("{text:?} names an agent twice"))
+            Err(InvalidChoice::Twice(text.to_owned()))
         }
     }
 }
@@ -271,10 +304,10 @@ mod tests {
         ]
     }
 
-    fn free(choice: &str) -> Result<Vec<String>, String> {
-        let choice: AgentChoice = choice.parse()?;
+    fn free(choice: &str) -> Result<Vec<String>, ChoiceError> {
+        let choice: AgentChoice = choice.parse().unwrap();
         let listed = four();
-        let free = choice.free(&listed).map_err(|error| error.to_string())?;
+        let free = choice.free(&listed)?;
         Ok(free.iter().map(|one| one.name.to_string()).collect())
     }
 
@@ -304,7 +337,7 @@ mod tests {
             ),
             ("a,e", "there is no agent e"),
         ] {
-            let error = free(choice).unwrap_err();
+            let error = free(choice).unwrap_err().to_string();
             assert!(error.starts_with(what) && error.contains(there), "{error}");
         }
         let error = AgentChoice::All.free(&[]).unwrap_err().to_string();

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::choice::ChoiceError;
+use super::files::NamedFileError;
+use super::sources::SourceDivisionError;
 use crate::division::DivisionError;
 use crate::link::LinkError;
 use crate::names::{AgentName, RunId};
@@ -17,6 +19,10 @@ pub enum FleetError {
     Agents(ChoiceError),
     /// The request itself is invalid.
     Wrong(String),
+    /// A file that the settings name can't be sent to the agents.
+    File(NamedFileError),
+    /// The source addresses can't be divided among the agents.
+    Sources(SourceDivisionError),
     /// The policy of an agent forbids the load.
     Refused {
         /// Name of the agent.
@@ -107,6 +113,8 @@ impl FleetError {
         matches!(
             self,
             FleetError::Wrong(_)
+                | FleetError::File(_)
+                | FleetError::Sources(_)
                 | FleetError::AgentSays { .. }
                 | FleetError::NoRun(_)
                 | FleetError::Link(LinkError::Credentials(_))
@@ -120,6 +128,8 @@ impl fmt::Display for FleetError {
             FleetError::Link(error) => error.fmt(f),
             FleetError::Agents(error) => error.fmt(f),
             FleetError::Wrong(text) => f.write_str(text),
+            FleetError::File(error) => error.fmt(f),
+            FleetError::Sources(error) => error.fmt(f),
             FleetError::Refused { agent, rule, text } => {
                 write!(f, "agent {agent}: rejected by policy rule {rule}: {text}")
             }

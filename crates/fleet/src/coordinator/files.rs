@@ -1,20 +1,61 @@
 //! Reads the files that a load's options name, to send them to the agents.
 
+use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use prony_load::{LoadSettings, flag_of, read_text, split_body_file};
+use prony_load::{LoadSettings, SettingsError, flag_of, read_text, split_body_file};
 
 /// Files to send to the agents: for each file, its name on the agents and its content.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
+
+/// Error of a file that the settings name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedFileError {
+    /// The file can't be read.
+    Unreadable {
+        /// Place of the file's name.
+        place: FilePlace,
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        error: String,
+    },
+    /// The list of URLs can't be read.
+    List(SettingsError),
+}
+
+/// Place of a file's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilePlace {
+    /// A setting with this key.
+    Setting(&'static str),
+    /// A line of a list of URLs.
+    Line(PathBuf, usize),
+}
+
+impl fmt::Display for NamedFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NamedFileError::Unreadable { place, path, error } => {
+                match place {
+                    FilePlace::Setting(key) => f.write_str(&flag_of(key))?,
+                    FilePlace::Line(list, line) => write!(f, "--urls {}:{line}", list.display())?,
+                }
+                write!(f, ": {}: {error}", path.display())
+            }
+            NamedFileError::List(error) => error.fmt(f),
+        }
+    }
+}
 
 /// Reads the files that the settings name, and replaces each path with the file's name on the
 /// agents.
 ///
 /// # Errors
 ///
-/// Returns a message with the option and the file that can't be read.
-pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
+/// A file can't be read.
+pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileError> {
     let mut files = Files::new();
     for (key, path) in [
         ("body_file", &mut settings.body_file),
@@ -24,40 +65,43 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
         ("key", &mut settings.key),
     ] {
         if let Some(path) = path {
-            files.push((key.to_owned(), read(&flag_of(key), path)?));
+            files.push((key.to_owned(), read(FilePlace::Setting(key), path)?));
             *path = key.into();
         }
     }
     for (index, field) in settings.form.iter_mut().enumerate() {
         if let Some(path) = field.file() {
             let name = format!("form-{index}");
-            files.push((name.clone(), read("--form", path)?));
+            files.push((name.clone(), read(FilePlace::Setting("form"), path)?));
             field.set_file(name.into());
         }
     }
     if let Some(path) = &mut settings.urls {
-        let shown = format!("--urls {}", path.display());
-        let list = read_text(path).map_err(|error| error.to_string())?;
+        let list = read_text(path).map_err(NamedFileError::List)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let list = with_bodies(&list, &shown, folder, &mut files)?;
+        let list = with_bodies(&list, path, folder, &mut files)?;
         files.push(("urls".to_owned(), list.into_bytes()));
         *path = "urls".into();
     }
     Ok(files)
 }
 
-fn read(shown: &str, path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{shown}: {}: {error}", path.display()))
+fn read(place: FilePlace, path: &Path) -> Result<Vec<u8>, NamedFileError> {
+    fs::read(path).map_err(|error| NamedFileError::Unreadable {
+        place,
+        path: path.to_owned(),
+        error: error.to_string(),
+    })
 }
 
 /// In a list of URLs, replaces the paths of body files with the names under which the files are
 /// sent.
 fn with_bodies(
     list: &str,
-    shown: &str,
+    path: &Path,
     folder: &Path,
     files: &mut Files,
-) -> Result<String, String> {
+) -> Result<String, NamedFileError> {
     let mut known: Vec<(&str, String)> = Vec::new();
     let mut lines = String::with_capacity(list.len());
     for (line, number) in list.lines().zip(1..) {
@@ -72,7 +116,8 @@ fn with_bodies(
             Some((_, name)) => name.clone(),
             None => {
                 let name = format!("urls-body-{}", known.len());
-                let bytes = read(&format!("{shown}:{number}"), &folder.join(named))?;
+                let place = FilePlace::Line(path.to_owned(), number);
+                let bytes = read(place, &folder.join(named))?;
                 files.push((name.clone(), bytes));
                 known.push((named, name.clone()));
                 name
@@ -153,7 +198,7 @@ mod tests {
             urls: Some(list.clone()),
             ..LoadSettings::default()
         };
-        let error = gather(&mut settings).unwrap_err();
+        let error = gather(&mut settings).unwrap_err().to_string();
         let place = format!("--urls {}:2: ", list.display());
         assert!(
             error.starts_with(&place) && error.contains("none"),

@@ -459,8 +459,8 @@ fn divide_load(
     let typed = typed_info(wanted.url.as_deref(), &wanted.settings);
     let typed = typed.map_err(|error| FleetError::Wrong(error.to_string()))?;
     let mut settings = wanted.settings.clone();
-    let files = files::gather(&mut settings).map_err(FleetError::Wrong)?;
-    let given = sources::divide(&settings.source, agents).map_err(FleetError::Wrong)?;
+    let files = files::gather(&mut settings).map_err(FleetError::File)?;
+    let given = sources::divide(&settings.source, agents).map_err(FleetError::Sources)?;
     let threads = settings.threads.take();
     let threads = agents.iter().map(|agent| match threads {
         Some(threads) => u32::try_from(threads).unwrap_or(u32::MAX),

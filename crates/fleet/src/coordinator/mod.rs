@@ -34,11 +34,13 @@ mod stop;
 mod summary;
 
 pub use check::{CheckedAgent, ClockCheck, TargetCheck};
-pub use choice::{AgentChoice, ChoiceError, ListedAgent};
+pub use choice::{AgentChoice, ChoiceError, InvalidChoice, ListedAgent};
 pub use error::FleetError;
 pub use events::{FleetEvent, LoadObserver, ProgressUpdate};
 pub use feed::{AgentState, Feed, RunStart, RunTotals};
+pub use files::{FilePlace, NamedFileError};
 pub use fleet::Fleet;
 pub use request::{CLOCK_BOUND_DEFAULT, FinishedRun, LoadRequest};
 pub use runs::StoredRun;
+pub use sources::SourceDivisionError;
 pub use stop::StopRequest;

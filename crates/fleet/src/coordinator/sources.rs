@@ -5,10 +5,12 @@
 //! parts. The agents find out whether they can use these addresses when they prepare the load.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::IpAddr;
 
 use prony_load::SourceRange;
 
+use crate::names::AgentName;
 use crate::wire::Registration;
 
 /// Source addresses of each agent.
@@ -22,16 +24,47 @@ pub(super) struct SourceDivision {
     pub(super) notes: Vec<String>,
 }
 
+/// Reason why source addresses can't be divided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceDivisionError {
+    /// No agent has this address.
+    Unknown(SourceRange),
+    /// An agent would get no address.
+    WithoutAddress {
+        /// Name of the agent.
+        agent: AgentName,
+        /// Addresses of the agent.
+        addresses: Vec<IpAddr>,
+    },
+}
+
+impl fmt::Display for SourceDivisionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SourceDivisionError::Unknown(range) => {
+                write!(f, "--source {range}: no agent has this address")
+            }
+            SourceDivisionError::WithoutAddress { agent, addresses } => {
+                let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+                write!(
+                    f,
+                    "agent {agent} has none of the --source addresses; it has {}",
+                    addresses.join(", ")
+                )
+            }
+        }
+    }
+}
+
 /// Divides source addresses among agents.
 ///
 /// # Errors
 ///
-/// Returns a message if no agent has any address in one of the ranges, or if an agent would get no
-/// address.
+/// No agent has any address in one of the ranges, or an agent would get no address.
 pub(super) fn divide(
     given: &[SourceRange],
     agents: &[&Registration],
-) -> Result<SourceDivision, String> {
+) -> Result<SourceDivision, SourceDivisionError> {
     let mut division = SourceDivision {
         each: vec![Vec::new(); agents.len()],
         count: 0,
@@ -52,7 +85,7 @@ pub(super) fn divide(
         match (found.len(), range.count() == 1) {
             (1.., true) => {}
             (0, true) => {
-                return Err(format!("--source {range}: no agent has this address"));
+                return Err(SourceDivisionError::Unknown(*range));
             }
             (found_count @ 1.., false) => division.notes.extend(unused_note(range, found_count)),
             (0, false) => {
@@ -68,12 +101,10 @@ pub(super) fn divide(
     match without.filter(|_| !given.is_empty()) {
         Some(agent) => {
             let agent = agents[agent];
-            let has: Vec<String> = agent.addresses.iter().map(IpAddr::to_string).collect();
-            Err(format!(
-                "agent {} has none of the --source addresses; it has {}",
-                agent.name,
-                has.join(", ")
-            ))
+            Err(SourceDivisionError::WithoutAddress {
+                agent: agent.name.clone(),
+                addresses: agent.addresses.clone(),
+            })
         }
         None => {
             let ranges = division.each.iter().flatten();
@@ -127,7 +158,7 @@ mod tests {
         division.each.iter().map(text).collect()
     }
 
-    fn division_of(given: &[&str]) -> Result<SourceDivision, String> {
+    fn division_of(given: &[&str]) -> Result<SourceDivision, SourceDivisionError> {
         let a = agent("a", &["10.0.0.1", "10.0.0.2", "fd00::1"]);
         let b = agent("b", &["10.0.0.7"]);
         let given: Vec<SourceRange> = given.iter().map(|it| it.parse().unwrap()).collect();
@@ -186,10 +217,13 @@ mod tests {
     #[test]
     fn errors_name_agents_without_addresses_and_unknown_addresses() {
         let error = division_of(&["10.0.0.1", "10.0.0.3"]).unwrap_err();
-        assert_eq!(error, "--source 10.0.0.3: no agent has this address");
+        assert_eq!(
+            error.to_string(),
+            "--source 10.0.0.3: no agent has this address"
+        );
         let error = division_of(&["10.0.0.1"]).unwrap_err();
         assert_eq!(
-            error,
+            error.to_string(),
             "agent b has none of the --source addresses; it has 10.0.0.7"
         );
     }

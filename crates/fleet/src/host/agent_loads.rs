@@ -45,7 +45,8 @@ pub struct AgentLoads<'a> {
 
 impl AgentLoadRunner for AgentLoads<'_> {
     fn make(&mut self, asked: &AgentLoadRequest<'_>) -> Result<Record, String> {
-        let choice = asked.agents.parse::<AgentChoice>()?;
+        let choice = asked.agents.parse::<AgentChoice>();
+        let choice = choice.map_err(|error| error.to_string())?;
         let previous = self.previous.get(asked.agents).cloned();
         let (stop, over) = (StopRequest::new(), AtomicBool::new(false));
         thread::scope(|scope| {

@@ -170,9 +170,9 @@ impl Roster {
 
     /// Returns all reasons why these agents can't generate a load.
     fn wrong_with_load(&self, agents: &str, connections: Option<u64>) -> Vec<String> {
-        let choice = match agents.parse() {
+        let choice = match agents.parse::<AgentChoice>() {
             Ok(choice) => choice,
-            Err(what) => return vec![what],
+            Err(error) => return vec![error.to_string()],
         };
         let count = match &choice {
             AgentChoice::Count(count) | AgentChoice::CountOf(count, _) => {

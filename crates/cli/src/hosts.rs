@@ -182,7 +182,8 @@ impl Hosts {
         let serves = |(host, services): (&String, &BTreeSet<String>)| {
             let services: Vec<&str> = services.iter().map(String::as_str).collect();
             // The plan has been checked, so the agent exists.
-            let agent = self.roster.find(host).map_or_else(|error| error, describe);
+            let agent = self.roster.find(host);
+            let agent = agent.map_or_else(|error| error.to_string(), describe);
             format!("  {host}: {agent}: {}\n", services.join(", "))
         };
         let loads = |agents: &String| match self.roster.chosen(agents) {

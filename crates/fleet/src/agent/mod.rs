@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 pub use error::AgentError;
 pub use host_name::host_name;
-pub use settings::{AgentSettings, LogSink};
+pub use settings::{AgentSettings, LogSink, OtherCredentials};
 
 use crate::link::{LinkError, NatsLink, Subscription};
 use crate::names::AgentName;

@@ -1,12 +1,14 @@
 //! Converts an order to a load, and checks it against the policy.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{
-    CoreList, LoadScope, LoadSettings, LoadSpec, Permits, ShardRange, SpecError, probe, reach,
+    CoreList, LoadScope, LoadSettings, LoadSpec, Permits, SettingsError, ShardRange, SpecError,
+    probe, reach,
 };
 use prony_record::finding::TargetUnreachable;
 use prony_record::{Finding, Nanos, Severity};
@@ -62,7 +64,7 @@ pub(super) fn resolve(
         return Err(Rejection::Wrong(text));
     }
     let mut options = load.settings.clone();
-    set_file_paths(&mut options, files).map_err(Rejection::Wrong)?;
+    set_file_paths(&mut options, files).map_err(|error| Rejection::Wrong(error.to_string()))?;
     options.threads = None;
     if !settings.cores.is_empty() {
         options.cores = Some(CoreList(settings.cores.clone()));
@@ -122,7 +124,7 @@ fn permits(policy: &Policy, refused: &Arc<Mutex<Option<PolicyViolation>>>) -> Pe
 
 /// Replaces the file names in the options with the paths of received files. An order can't name
 /// other files on this machine, because their contents would be sent to the target.
-fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), String> {
+fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), FilePathError> {
     let named = [
         ("--body-file", &mut options.body_file),
         ("--urls", &mut options.urls),
@@ -146,18 +148,40 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), S
         }
     }
     let was_sent = |path: &PathBuf| files.values().any(|sent| sent == path);
-    let all = options.files().map_err(|error| error.to_string())?;
+    let all = options.files().map_err(FilePathError::Settings)?;
     match all.iter().find(|path| !was_sent(path)) {
         Some(path) => Err(missing("--urls", path)),
         None => Ok(()),
     }
 }
 
-fn missing(flag: &str, path: &Path) -> String {
-    format!(
-        "{flag} {}: this file was not sent for the run",
-        path.display()
-    )
+/// Reason why an order's file names are rejected.
+#[derive(Debug)]
+enum FilePathError {
+    /// The file that this flag names was not sent.
+    Unsent { flag: &'static str, path: PathBuf },
+    /// The names of the files can't be read.
+    Settings(SettingsError),
+}
+
+impl fmt::Display for FilePathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FilePathError::Unsent { flag, path } => write!(
+                f,
+                "{flag} {}: this file was not sent for the run",
+                path.display()
+            ),
+            FilePathError::Settings(error) => error.fmt(f),
+        }
+    }
+}
+
+fn missing(flag: &'static str, path: &Path) -> FilePathError {
+    FilePathError::Unsent {
+        flag,
+        path: path.to_owned(),
+    }
 }
 
 /// Checks the target of a load with one request, and returns the report.

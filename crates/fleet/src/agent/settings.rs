@@ -49,6 +49,39 @@ impl fmt::Debug for AgentSettings {
     }
 }
 
+/// Reason why credentials are not those of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OtherCredentials {
+    /// They belong to another role.
+    Role(Role),
+    /// They belong to another agent.
+    Name {
+        /// Name of their agent.
+        name: AgentName,
+        /// Name that the user typed.
+        typed: AgentName,
+    },
+}
+
+impl fmt::Display for OtherCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OtherCredentials::Role(Role::Coordinator) => f.write_str(
+                "these are the coordinator's credentials; an agent needs its own, which `prony \
+                 fleet up` writes into the same folder",
+            ),
+            OtherCredentials::Role(role) => write!(
+                f,
+                "these are the credentials of {role}; an agent needs its own"
+            ),
+            OtherCredentials::Name { name, typed } => write!(
+                f,
+                "these are the credentials of agent {name}, but --name is {typed}"
+            ),
+        }
+    }
+}
+
 impl AgentSettings {
     /// Returns the agent's name from its credentials. If `typed` is also given, it must be the same
     /// name. If the credentials contain no name, returns `typed` or, by default, the machine's host
@@ -56,11 +89,11 @@ impl AgentSettings {
     ///
     /// # Errors
     ///
-    /// Returns a message if the credentials are for another role or name.
+    /// The credentials are for another role or name.
     pub fn name(
         credentials: &FleetCredentials,
         typed: Option<&AgentName>,
-    ) -> Result<AgentName, String> {
+    ) -> Result<AgentName, OtherCredentials> {
         let role = match credentials {
             FleetCredentials::Key(file) => KeyFile::role(file),
             FleetCredentials::Jwt(_) => {
@@ -69,18 +102,12 @@ impl AgentSettings {
             }
         };
         match (role, typed) {
-            (Role::Coordinator, _) => Err(
-                "these are the coordinator's credentials; an agent needs its own, which `prony fleet \
-                 up` writes into the same folder"
-                    .to_owned(),
-            ),
-            (Role::Agent(name), Some(typed)) if *typed != name => Err(format!(
-                "these are the credentials of agent {name}, but --name is {typed}"
-            )),
+            (Role::Agent(name), Some(typed)) if *typed != name => Err(OtherCredentials::Name {
+                name,
+                typed: typed.clone(),
+            }),
             (Role::Agent(name), _) => Ok(name),
-            (role @ (Role::Registrar | Role::Token(_)), _) => Err(format!(
-                "these are the credentials of {role}; an agent needs its own"
-            )),
+            (role, _) => Err(OtherCredentials::Role(role)),
         }
     }
 

@@ -4,36 +4,91 @@
 //! it possible to direct that load to a machine other than the agent's own.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind};
+
+/// Reason why the services that an agent allocated are rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum WrongAllocation {
+    /// This service was not requested.
+    Unasked(String),
+    /// This service is missing.
+    Missing(String),
+    /// The listeners of this service are not those requested.
+    Listeners(String),
+    /// An endpoint is on another machine.
+    Elsewhere {
+        service: String,
+        /// Name of the listener; empty if the service has a single one.
+        listener: String,
+        endpoint: Endpoint,
+        /// Addresses of the agent's machine.
+        addresses: Vec<IpAddr>,
+    },
+}
+
+impl fmt::Display for WrongAllocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WrongAllocation::Unasked(service) => {
+                write!(
+                    f,
+                    "it allocated service {service:?}, which was not requested"
+                )
+            }
+            WrongAllocation::Missing(service) => {
+                write!(f, "it did not allocate service \"{service}\"")
+            }
+            WrongAllocation::Listeners(service) => write!(
+                f,
+                "service \"{service}\": its listeners differ from those requested"
+            ),
+            WrongAllocation::Elsewhere {
+                service,
+                listener,
+                endpoint,
+                addresses,
+            } => {
+                write!(f, "service \"{service}\"")?;
+                if !listener.is_empty() {
+                    write!(f, ", listener \"{listener}\"")?;
+                }
+                let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+                write!(
+                    f,
+                    ": endpoint {} is not on the agent's machine; the agent registered {}",
+                    shown(endpoint),
+                    addresses.join(", ")
+                )
+            }
+        }
+    }
+}
 
 /// Checks the endpoints of an agent's services against the addresses in its registration.
 ///
 /// # Errors
 ///
-/// Returns a message with the service and listener whose endpoint is wrong.
+/// A service or its endpoint is wrong.
 pub(super) fn check(
     wanted: &[Allocation],
     services: &BTreeMap<String, Allocated>,
     addresses: &[IpAddr],
     is_this_machine: bool,
-) -> Result<(), String> {
+) -> Result<(), WrongAllocation> {
     let asked: Vec<&str> = wanted.iter().map(|it| it.service.as_str()).collect();
     if let Some(name) = services.keys().find(|name| !asked.contains(&name.as_str())) {
-        return Err(format!(
-            "it allocated service {name:?}, which was not requested"
-        ));
+        return Err(WrongAllocation::Unasked(name.clone()));
     }
     for wanted in wanted {
         let service = &wanted.service;
         let Some(allocated) = services.get(service) else {
-            return Err(format!("it did not allocate service \"{service}\""));
+            return Err(WrongAllocation::Missing(service.clone()));
         };
         if !allocated.endpoints.keys().eq(wanted.listen.keys()) {
-            return Err(format!(
-                "service \"{service}\": its listeners differ from those requested"
-            ));
+            return Err(WrongAllocation::Listeners(service.clone()));
         }
         for ((name, kind), endpoint) in wanted.listen.iter().zip(allocated.endpoints.values()) {
             let is_right = match (kind, endpoint) {
@@ -49,17 +104,12 @@ pub(super) fn check(
                 _ => false,
             };
             if !is_right {
-                let listener = match name.as_str() {
-                    "" => String::new(),
-                    name => format!(", listener \"{name}\""),
-                };
-                let own: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-                return Err(format!(
-                    "service \"{service}\"{listener}: endpoint {} is not on the agent's machine; \
-                        the agent registered {}",
-                    shown(endpoint),
-                    own.join(", ")
-                ));
+                return Err(WrongAllocation::Elsewhere {
+                    service: service.clone(),
+                    listener: name.clone(),
+                    endpoint: endpoint.clone(),
+                    addresses: addresses.to_vec(),
+                });
             }
         }
     }
@@ -80,7 +130,11 @@ mod tests {
 
     use super::*;
 
-    fn checked(endpoint: Endpoint, exposed: bool, is_this_machine: bool) -> Result<(), String> {
+    fn checked(
+        endpoint: Endpoint,
+        exposed: bool,
+        is_this_machine: bool,
+    ) -> Result<(), WrongAllocation> {
         let wanted = Allocation {
             service: "web".to_owned(),
             host: None,
@@ -115,7 +169,7 @@ mod tests {
             "192.0.2.1:80",
             "10.0.0.7:0",
         ] {
-            let error = checked(tcp(other), true, false).unwrap_err();
+            let error = checked(tcp(other), true, false).unwrap_err().to_string();
             assert!(
                 error.contains(other) && error.contains("10.0.0.7"),
                 "{error}"

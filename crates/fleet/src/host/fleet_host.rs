@@ -122,7 +122,10 @@ impl FleetHost {
         let agent = match self.agents.get(host) {
             Some(agent) => agent.clone(),
             None => {
-                let found = self.roster.find(host).map_err(refuse)?;
+                let found = self
+                    .roster
+                    .find(host)
+                    .map_err(|error| refuse(error.to_string()))?;
                 if let Some(address) = found.addresses.first() {
                     self.here.set_address(address_towards(*address));
                 }
@@ -180,7 +183,7 @@ impl FleetHost {
                 HostReply::Allocated { services } => {
                     let is_this_machine = LocalHost::boot() == session.boot();
                     endpoint_check::check(&wanted, &services, claimed, is_this_machine)
-                        .map_err(|text| session.error(text))?;
+                        .map_err(|error| session.error(error.to_string()))?;
                     all.extend(services);
                 }
                 other => return Err(session.error(unexpected(&other))),

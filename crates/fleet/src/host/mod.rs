@@ -10,6 +10,7 @@
 //! far. The next trial that needs the agent fails.
 
 mod agent_loads;
+mod call_error;
 mod endpoint_check;
 mod fleet_host;
 mod lease;
@@ -22,4 +23,4 @@ mod session;
 pub use agent_loads::{AgentLoads, FeedObserver};
 pub use fleet_host::FleetHost;
 pub use reservations::Reservations;
-pub use roster::Roster;
+pub use roster::{Roster, UnusableHost};

@@ -1,12 +1,14 @@
 //! Finds the agents that a plan names, and checks whether they meet its requirements.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use prony_experiment::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
 use prony_experiment::service::ServiceSpec;
 
+use super::call_error::SessionCallError;
 use crate::coordinator::AgentChoice;
 use crate::link::{LinkError, NatsLink};
 use crate::names::{AGENTS_BUCKET, AgentName, RunId};
@@ -20,6 +22,46 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub struct Roster {
     agents: BTreeMap<AgentName, Registration>,
+}
+
+/// Reason why no agent can be used for a `host` in a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnusableHost {
+    /// No agent has this name or label.
+    Missing {
+        /// Name or label.
+        host: String,
+        /// Agents that are registered.
+        registered: Vec<AgentName>,
+    },
+    /// The agent makes this implausible claim.
+    Implausible(AgentName, String),
+    /// The agent has another version.
+    OtherVersion(AgentName, SenderVersion),
+}
+
+impl fmt::Display for UnusableHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnusableHost::Missing { host, registered } => {
+                match host.contains('=') {
+                    true => write!(f, "no agent has the label {host}")?,
+                    false => write!(f, "there is no agent {host}")?,
+                }
+                let registered: Vec<&str> = registered.iter().map(AgentName::as_str).collect();
+                match registered.is_empty() {
+                    true => f.write_str(": no agents are registered"),
+                    false => write!(f, "; registered agents: {}", registered.join(", ")),
+                }
+            }
+            UnusableHost::Implausible(agent, claim) => write!(f, "agent {agent} {claim}"),
+            UnusableHost::OtherVersion(agent, version) => write!(
+                f,
+                "agent {agent} runs version {version}, but this is version {}",
+                SenderVersion::own()
+            ),
+        }
+    }
 }
 
 impl Roster {
@@ -46,8 +88,8 @@ impl Roster {
     ///
     /// # Errors
     ///
-    /// Returns a message if the agent is missing, has another version, or makes implausible claims.
-    pub fn find(&self, host: &str) -> Result<&Registration, String> {
+    /// The agent is missing, has another version, or makes implausible claims.
+    pub fn find(&self, host: &str) -> Result<&Registration, UnusableHost> {
         let found = match host.split_once('=') {
             Some((key, value)) => self.agents.values().find(|agent| {
                 let label = agent.labels.get(key);
@@ -56,30 +98,18 @@ impl Roster {
             None => self.agents.values().find(|it| it.name.as_str() == host),
         };
         let Some(agent) = found else {
-            let what = if host.contains('=') {
-                format!("no agent has the label {host}")
-            } else {
-                format!("there is no agent {host}")
-            };
-            let there: Vec<&str> = self.agents.keys().map(AgentName::as_str).collect();
-            return Err(if there.is_empty() {
-                format!("{what}: no agents are registered")
-            } else {
-                format!("{what}; registered agents: {}", there.join(", "))
+            return Err(UnusableHost::Missing {
+                host: host.to_owned(),
+                registered: self.agents.keys().cloned().collect(),
             });
         };
-        if let Some(absurdity) = agent.implausibility() {
-            return Err(format!("agent {} {absurdity}", agent.name));
+        let name = || agent.name.clone();
+        if let Some(claim) = agent.implausibility() {
+            return Err(UnusableHost::Implausible(name(), claim));
         }
-        if agent.sender.is_own() {
-            Ok(agent)
-        } else {
-            Err(format!(
-                "agent {} runs version {}, but this is version {}",
-                agent.name,
-                agent.sender,
-                SenderVersion::own()
-            ))
+        match agent.sender.is_own() {
+            true => Ok(agent),
+            false => Err(UnusableHost::OtherVersion(name(), agent.sender.clone())),
         }
     }
 
@@ -133,7 +163,9 @@ impl Roster {
     #[must_use]
     pub fn missing(&self, wanted: &HostRequirement<'_>) -> Option<String> {
         match wanted {
-            HostRequirement::Service { host, .. } => self.find(host).err(),
+            HostRequirement::Service { host, .. } => {
+                self.find(host).err().map(|error| error.to_string())
+            }
             HostRequirement::Load { agents, .. } => {
                 self.wrong_with_load(agents, None).into_iter().next()
             }
@@ -150,12 +182,12 @@ impl Roster {
         };
         match wanted {
             HostRequirement::Service { host, spec } => match self.find(host) {
-                Err(what) => vec![HostObjection {
+                Err(error) => vec![HostObjection {
                     hint: Some("or write \"local\" for this machine".to_owned()),
-                    ..about_host(what)
+                    ..about_host(error.to_string())
                 }],
-                Ok(agent) => check_service(link, &agent.name, spec).unwrap_or_else(|what| {
-                    vec![about_host(format!("agent {}: {what}", agent.name))]
+                Ok(agent) => check_service(link, &agent.name, spec).unwrap_or_else(|error| {
+                    vec![about_host(format!("agent {}: {error}", agent.name))]
                 }),
             },
             HostRequirement::Load {
@@ -189,7 +221,8 @@ impl Roster {
             }
             AgentChoice::All | AgentChoice::Labels(_) | AgentChoice::Names(_) => {
                 let parts = agents.split(',').map(str::trim);
-                let wrong: Vec<String> = parts.filter_map(|part| self.find(part).err()).collect();
+                let unusable = parts.filter_map(|part| self.find(part).err());
+                let wrong: Vec<String> = unusable.map(|error| error.to_string()).collect();
                 if !wrong.is_empty() {
                     return wrong;
                 }
@@ -225,7 +258,7 @@ fn check_service(
     link: &NatsLink,
     agent: &AgentName,
     spec: &ServiceSpec,
-) -> Result<Vec<HostObjection>, String> {
+) -> Result<Vec<HostObjection>, SessionCallError> {
     let call = HostCall::CheckService {
         spec: Box::new(spec.clone()),
     };
@@ -235,11 +268,9 @@ fn check_service(
         experiment: None,
         command: Command::Host(NumberedCall { number: 0, call }),
     };
-    let json = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
-    let reply = link.request(&agent.orders_subject(), json, CHECK_TIMEOUT);
-    let reply = reply.map_err(|error| error.to_string())?;
-    let reply = serde_json::from_slice(&reply).map_err(|error| error.to_string())?;
-    match reply {
+    let json = serde_json::to_vec(&order)?;
+    let reply = link.request(&agent.orders_subject(), json, CHECK_TIMEOUT)?;
+    match serde_json::from_slice(&reply)? {
         Reply::Host(HostReply::Objections { mut objections }) => {
             for objection in &mut objections {
                 let message = &objection.message;
@@ -247,8 +278,8 @@ fn check_service(
             }
             Ok(objections)
         }
-        Reply::Wrong { text } | Reply::Environment { text } => Err(text),
-        other => Err(format!("unexpected reply: {other:?}")),
+        Reply::Wrong { text } | Reply::Environment { text } => Err(SessionCallError::Agent(text)),
+        other => Err(SessionCallError::Unexpected(Box::new(other))),
     }
 }
 
@@ -281,18 +312,15 @@ mod tests {
         let name = |host: &str| roster.find(host).map(|agent| agent.name.to_string());
         assert_eq!(name("b").unwrap(), "b");
         assert_eq!(name("role=server").unwrap(), "a");
-        assert!(
-            name("c")
-                .unwrap_err()
-                .contains("registered agents: a, b, old")
+        let error = |host: &str| name(host).unwrap_err().to_string();
+        assert_eq!(
+            error("c"),
+            "there is no agent c; registered agents: a, b, old"
         );
-        assert!(name("role=x").unwrap_err().contains("role=x"));
-        assert!(name("old").unwrap_err().contains("0.0.0"));
-        assert!(
-            Roster::default()
-                .find("a")
-                .unwrap_err()
-                .contains("no agents")
-        );
+        assert!(error("role=x").starts_with("no agent has the label role=x; "));
+        assert!(error("old").contains("0.0.0"));
+        let none = Roster::default();
+        let error = none.find("a").unwrap_err().to_string();
+        assert_eq!(error, "there is no agent a: no agents are registered");
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use prony_experiment::host::HostError;
 use prony_record::finding::HostLoss;
 
-use crate::link::NatsLink;
+use super::call_error::SessionCallError;
+use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest};
@@ -114,29 +115,27 @@ impl AgentSession {
     }
 
     /// Sends a call once.
-    fn send(&self, call: HostCall) -> Result<Reply, String> {
+    fn send(&self, call: HostCall) -> Result<Reply, SessionCallError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.send_order(
-            &self.order(NumberedCall { number, call })?,
-            RESPONSE_TIMEOUT,
-        )
+        let order = self.order(NumberedCall { number, call })?;
+        Ok(self.send_order(&order, RESPONSE_TIMEOUT)?)
     }
 
-    fn order(&self, call: NumberedCall) -> Result<Vec<u8>, String> {
+    fn order(&self, call: NumberedCall) -> Result<Vec<u8>, serde_json::Error> {
         let order = AgentOrder {
             sender: SenderVersion::own(),
             run: self.run.clone(),
             experiment: None,
             command: Command::Host(call),
         };
-        serde_json::to_vec(&order).map_err(|error| error.to_string())
+        serde_json::to_vec(&order)
     }
 
-    fn send_order(&self, order: &[u8], within: Duration) -> Result<Reply, String> {
+    fn send_order(&self, order: &[u8], within: Duration) -> Result<Reply, LinkError> {
         let reply = self
             .link
             .request(&self.agent.orders_subject(), order.to_vec(), within);
-        let reply = reply.map_err(|error| error.to_string())?;
+        let reply = reply?;
         // An invalid reply is final, because repeating the call would yield the same reply.
         let unreadable = |error| Reply::Wrong {
             text: format!("its response can't be read: {error}"),
@@ -152,7 +151,7 @@ impl AgentSession {
     pub(super) fn call(&self, call: HostCall) -> Result<HostReply, HostError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let order = self.order(NumberedCall { number, call });
-        let order = order.map_err(|text| self.error(text))?;
+        let order = order.map_err(|error| self.error(error.to_string()))?;
         let began = Instant::now();
         loop {
             if began.elapsed() > CALL_TIMEOUT {

@@ -142,7 +142,8 @@ pub struct ReadyReport {
 /// Result of checking a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// Summary of the response to the first request, or the reason why there was none.
+    /// Summary of the response to the first request, or the reason why there was none, both in the
+    /// agent's words.
     pub target: Result<String, String>,
     /// Problems with the load that were predicted before its start.
     pub forecast: Vec<Finding>,

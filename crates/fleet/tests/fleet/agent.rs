@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use prony_fleet::agent::{Agent, AgentError, AgentSettings};
+use prony_fleet::agent::{Agent, AgentError, AgentSettings, OtherCredentials};
 use prony_fleet::clock::{ClockExchange, ClockOffset, ClockReply};
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::names::AgentName;
@@ -88,14 +88,15 @@ fn credentials_name_their_role() {
         AgentSettings::name(&mine, Some(&name("one"))),
         Ok(name("one"))
     );
+    let other = OtherCredentials::Name {
+        name: name("one"),
+        typed: name("two"),
+    };
     let error = AgentSettings::name(&mine, Some(&name("two"))).unwrap_err();
-    assert!(
-        error.contains("agent one") && error.contains("two"),
-        "{error}"
-    );
+    assert_eq!(error, other);
     let theirs = nats.credentials(&Role::Coordinator);
     let error = AgentSettings::name(&theirs, None).unwrap_err();
-    assert!(error.contains("coordinator"), "{error}");
+    assert_eq!(error, OtherCredentials::Role(Role::Coordinator));
 
     // The agent doesn't retry if the server rejects its key.
     let other = TestServer::new(&["one"]);

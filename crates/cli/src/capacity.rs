@@ -423,8 +423,7 @@ fn inconclusive_reason(document: &CapacityDocument) -> String {
 
 /// Returns the command line without secrets.
 fn command_line(typed: &CapacityArgs, load: &LoadSettings) -> String {
-    let of_load = command_line::of_load(typed.url.as_deref(), load);
-    let mut command = of_load.replacen("prony load", "prony capacity", 1);
+    let mut command = command_line::of_load("capacity", typed.url.as_deref(), load);
     for goal in &typed.goal {
         command.push_str(&format!(" --goal {}", command_line::quoted(goal)));
     }

@@ -19,10 +19,10 @@ const PUBLIC_HEADERS: [&str; 7] = [
 /// Text that replaces a secret.
 const OMITTED: &str = "…";
 
-/// Returns the command line of a load, quoted for a shell. The values of headers, bodies and
-/// passwords are replaced.
-pub(crate) fn of_load(url: Option<&str>, settings: &LoadSettings) -> String {
-    let mut words = vec!["prony".to_owned(), "load".to_owned()];
+/// Returns the command line of a load, quoted for a shell. `command` is `load`, or another command
+/// with the same options. The values of headers, bodies and passwords are replaced.
+pub(crate) fn of_load(command: &str, url: Option<&str>, settings: &LoadSettings) -> String {
+    let mut words = vec!["prony".to_owned(), command.to_owned()];
     words.extend(url.map(redact::url));
     for mut setting in settings.given() {
         for value in &mut setting.values {
@@ -96,7 +96,11 @@ mod tests {
             duration: Some(Duration::from_secs(3)),
             ..LoadSettings::default()
         };
-        let kept = of_load(Some("http://ann:secret@127.0.0.1:8080/a?b=c@d"), &settings);
+        let kept = of_load(
+            "load",
+            Some("http://ann:secret@127.0.0.1:8080/a?b=c@d"),
+            &settings,
+        );
         assert_eq!(
             kept,
             "prony load 'http://127.0.0.1:8080/a?b=c@d' --duration=3s '--header=Authorization: …' \

@@ -91,7 +91,11 @@ fn by_agents(typed: &LoadArgs, choice: &AgentChoice, rules: &LoadRules) -> Resul
     let Some((mut record, interrupted)) = ended else {
         return Ok(Ending::Interrupted);
     };
-    record.command = Some(command_line::of_load(typed.url.as_deref(), settings));
+    record.command = Some(command_line::of_load(
+        "load",
+        typed.url.as_deref(),
+        settings,
+    ));
     let ending = load_results::end(&mut record, &rules.conditions, interrupted, &progress);
     outputs.write(&record, &typed.percentiles)?;
     Ok(ending)
@@ -147,7 +151,11 @@ fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
     } = ran?;
     let interrupted = control.is_stopped() && aborted.is_none() && failure.is_none();
     abort::note(aborted, &mut record);
-    record.command = Some(command_line::of_load(typed.url.as_deref(), settings));
+    record.command = Some(command_line::of_load(
+        "load",
+        typed.url.as_deref(),
+        settings,
+    ));
     record.machine = Some(command_line::machine(&this_machine()));
     let ending = load_results::end(&mut record, &rules.conditions, interrupted, &progress);
     outputs.write(&record, &typed.percentiles)?;

@@ -110,5 +110,6 @@ pub use slices::{LoadSlice, SliceReport, Slices};
 pub use spec::LoadSpec;
 pub use status_set::StatusSet;
 pub use template::{data_columns, placeholder, request_filters, request_functions, with_filter};
+pub use tls::openssl_name;
 pub use url_list::{is_one_word, read_text, split_body_file};
 pub use writer::Writer;

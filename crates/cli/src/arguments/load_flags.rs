@@ -69,12 +69,9 @@ impl FromArgMatches for LoadArguments {
 }
 
 fn set(settings: &mut LoadSettings, key: &str, texts: Vec<String>) -> Result<(), clap::Error> {
-    let flag = flag_of(key);
-    settings.set(key, texts).map_err(|reason| {
-        clap::Error::raw(
-            clap::error::ErrorKind::ValueValidation,
-            format!("{flag}: {reason}"),
-        )
+    settings.set(key, texts).map_err(|error| {
+        let kind = clap::error::ErrorKind::ValueValidation;
+        clap::Error::raw(kind, error.at(flag_of(key)))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use prony_load::openssl_name;
 use prony_record::Negotiated;
 
 use super::arguments::AbArguments;
@@ -48,22 +49,6 @@ pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
         exchange: agreed.group.as_deref().map(openssl_group),
         name: name(arguments),
     }
-}
-
-/// Converts the IANA name of a cipher suite to OpenSSL's name. For TLS 1.3, the names are equal.
-pub(super) fn openssl_name(iana: &str) -> String {
-    let Some((exchange, cipher)) = iana
-        .strip_prefix("TLS_")
-        .and_then(|name| name.split_once("_WITH_"))
-    else {
-        return iana.to_owned();
-    };
-    let cipher = cipher.replace("AES_", "AES").replace('_', "-");
-    let cipher = match cipher.strip_prefix("CHACHA20-POLY1305") {
-        Some(_) => "CHACHA20-POLY1305",
-        None => &cipher,
-    };
-    format!("{}-{cipher}", exchange.replace('_', "-"))
 }
 
 /// Returns OpenSSL's name of a group, with its key length.

@@ -1,10 +1,10 @@
 //! Prints requests and responses during the load, for `-v`.
 
+use prony_load::openssl_name;
 use prony_load::script::{RequestEnd, ResponseView};
 use prony_record::Negotiated;
 
 use super::request::Http10Request;
-use super::secured::openssl_name;
 use crate::output::{complain, note, print};
 
 /// Maximum number of body bytes that are printed for each response.

@@ -34,6 +34,7 @@ use prony_record::Negotiated;
 pub(crate) use config::{HTTP2, HTTP3, TlsClient, TlsSettings, TypedTls};
 use handshake::TlsHandshake;
 pub(crate) use records::PeerSpeaks;
+pub use suites::openssl_name;
 use traffic::TlsTraffic;
 
 /// Maximum number of buffers for partial records that a worker keeps for reuse.

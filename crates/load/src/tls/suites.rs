@@ -69,8 +69,8 @@ pub(super) fn name(suite: SupportedCipherSuite) -> String {
     name.replacen("TLS13_", "TLS_", 1)
 }
 
-/// OpenSSL's name of a suite. For TLS 1.3, it is the same as the IANA name.
-fn openssl_name(iana: &str) -> String {
+/// Returns OpenSSL's name of a suite from its IANA name. For TLS 1.3, the names are the same.
+pub fn openssl_name(iana: &str) -> String {
     let Some((exchange, cipher)) = iana
         .strip_prefix("TLS_")
         .and_then(|rest| rest.split_once("_WITH_"))

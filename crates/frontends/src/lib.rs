@@ -8,6 +8,7 @@
 //! docs/front-ends.md lists the differences from the original tools.
 
 mod ab;
+mod authority;
 pub mod curl;
 mod getopt;
 mod hey;

@@ -69,6 +69,17 @@ pub struct Session {
     pub stop: Arc<Stop>,
 }
 
+impl Session {
+    /// Returns the outcome of a load that has ended.
+    pub(crate) fn ending(&self, has_succeeded: bool) -> Ending {
+        match (self.stop.is_asked(), has_succeeded) {
+            (true, _) => Ending::Interrupted,
+            (false, true) => Ending::Done,
+            (false, false) => Ending::Failed,
+        }
+    }
+}
+
 /// What sets [`LoadSettings::public`] in every front end.
 pub(crate) const PUBLIC: (&str, &str) = ("public", "PRONY_PUBLIC=1");
 

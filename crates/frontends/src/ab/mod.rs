@@ -161,13 +161,7 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, AbArgum
     if let Some(errors) = findings.find(|finding| finding.id == FindingId::Errors) {
         complain("ab", &errors.text);
     }
-    Ok(if is_interrupted {
-        Ending::Interrupted
-    } else if report.tally.failed.all() == report.tally.complete {
-        Ending::Failed
-    } else {
-        Ending::Done
-    })
+    Ok(session.ending(report.tally.failed.all() < report.tally.complete))
 }
 
 /// Returns the line that is printed before the load. Progress messages follow on the same line.

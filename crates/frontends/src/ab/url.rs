@@ -1,5 +1,7 @@
 //! Parses the URL as ab does.
 
+use crate::authority;
+
 /// URL of the form `[http[s]://]HOST[:PORT]/PATH`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AbUrl {
@@ -25,14 +27,10 @@ impl AbUrl {
             (None, None) => (false, typed),
         };
         let (authority, path) = rest.split_at(rest.find('/')?);
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(inner) => inner.split_once(']')?,
-            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
-        };
-        let port = match port.strip_prefix(':') {
-            Some(digits) => digits.parse().ok().filter(|port| *port > 0),
-            None if port.is_empty() => Some(if is_tls { 443 } else { 80 }),
-            None => None,
+        let (host, port) = authority::split(authority)?;
+        let port = match port {
+            Some(digits) => authority::port(digits)?,
+            None => authority::default_port(is_tls),
         };
         // Rejects credentials, zone identifiers, and other characters that host names can't
         // contain.
@@ -46,7 +44,7 @@ impl AbUrl {
         Some(AbUrl {
             is_tls,
             host: host.to_owned(),
-            port: port?,
+            port,
             path: path.to_owned(),
         })
     }
@@ -54,14 +52,7 @@ impl AbUrl {
     /// Returns `HOST[:PORT]` for the Host header, with the port only if it isn't the scheme's
     /// default.
     pub(super) fn authority(&self) -> String {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
-        };
-        match (self.is_tls, self.port) {
-            (false, 80) | (true, 443) => host,
-            _ => format!("{host}:{}", self.port),
-        }
+        authority::host_header(&self.host, self.port, self.is_tls)
     }
 
     /// Returns the scheme, the authority and the slash that follows it.

@@ -179,9 +179,5 @@ fn report(
             ),
         );
     }
-    match results.noted.response.count() {
-        _ if is_interrupted => Ending::Interrupted,
-        0 => Ending::Failed,
-        _ => Ending::Done,
-    }
+    session.ending(results.noted.response.count() > 0)
 }

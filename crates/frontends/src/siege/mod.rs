@@ -240,11 +240,7 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     }
     let report = SiegeReport { tally, elapsed_s };
     print_report(settings, &report);
-    match report.tally.successful {
-        _ if is_interrupted => Ending::Interrupted,
-        0 => Ending::Failed,
-        _ => Ending::Done,
-    }
+    session.ending(report.tally.successful > 0)
 }
 
 /// Checks that every request of the list can be built. During the load, a request can then fail to

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use percent_encoding::percent_decode_str;
 use prony_load::{CookieUrl, SettingsError, reference};
 
+use crate::authority;
+
 /// URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SiegeUrl {
@@ -47,7 +49,7 @@ impl SiegeUrl {
             }
             None => (None, authority),
         };
-        let (host, port) = split_port(address)
+        let (host, port) = host_and_port(address)
             .ok_or("the port is not a number from 1 to 65535")
             .map_err(|cause| SettingsError::from(cause).at(typed))?;
         if host.is_empty() {
@@ -59,11 +61,10 @@ impl SiegeUrl {
             let error = SettingsError::from(format!("\"{host}\" is not a valid host name"));
             return Err(error.at(format!("\"{typed}\"")));
         }
-        let standard = if tls { 443 } else { 80 };
         Ok(SiegeUrl {
             tls,
             host: host.to_owned(),
-            port: port.unwrap_or(standard),
+            port: port.unwrap_or(authority::default_port(tls)),
             path: path_of(path, escape),
             login,
         })
@@ -131,14 +132,7 @@ impl SiegeUrl {
     /// Returns the value of the Host header. It includes the port, unless that is the scheme's
     /// default.
     pub(super) fn host_header(&self) -> String {
-        let host = match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
-        };
-        match (self.tls, self.port) {
-            (false, 80) | (true, 443) => host,
-            (_, port) => format!("{host}:{port}"),
-        }
+        authority::host_header(&self.host, self.port, self.tls)
     }
 
     /// Returns the whole URL without credentials.
@@ -158,24 +152,11 @@ fn split_scheme(typed: &str) -> (&str, &str) {
 }
 
 /// Splits an address into host and port. Returns `None` if the port is invalid.
-fn split_port(address: &str) -> Option<(&str, Option<u16>)> {
-    if let Some(rest) = address.strip_prefix('[')
-        && let Some((host, rest)) = rest.split_once(']')
-    {
-        return match rest.strip_prefix(':') {
-            Some(port) => Some((host, Some(port_number(port)?))),
-            None => rest.is_empty().then_some((host, None)),
-        };
+fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
+    match authority::split(address)? {
+        (host, None | Some("")) => Some((host, None)),
+        (host, Some(digits)) => Some((host, Some(authority::port(digits)?))),
     }
-    match address.split_once(':') {
-        Some((host, "")) => Some((host, None)),
-        Some((host, port)) => Some((host, Some(port_number(port)?))),
-        None => Some((address, None)),
-    }
-}
-
-fn port_number(text: &str) -> Option<u16> {
-    text.parse().ok().filter(|&port| port > 0)
 }
 
 /// Converts a path for the request line: it begins with `/` and has no fragment.

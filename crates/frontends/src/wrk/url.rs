@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use prony_lua::{Address, ScriptUrl};
 
+use crate::authority;
+
 /// A parsed URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct WrkUrl(pub(super) ScriptUrl);
@@ -29,25 +31,10 @@ impl WrkUrl {
         let place = authority
             .rsplit_once('@')
             .map_or(authority, |(_, place)| place);
-        let (host, port) = match place.strip_prefix('[') {
-            Some(bracketed) => {
-                let (host, rest) = bracketed.split_once(']')?;
-                (
-                    host,
-                    rest.strip_prefix(':').or(rest.is_empty().then_some(""))?,
-                )
-            }
-            None => place.split_once(':').unwrap_or((place, "")),
-        };
-        if host.is_empty() || (port.is_empty() && place.ends_with(':')) {
-            return None;
-        }
+        let (host, port) = authority::split(place).filter(|(host, _)| !host.is_empty())?;
         let port = match port {
-            "" => None,
-            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                Some(digits.parse().ok().filter(|port| *port > 0)?)
-            }
-            _ => return None,
+            Some(digits) => Some(authority::port(digits)?),
+            None => None,
         };
         Some(WrkUrl(ScriptUrl {
             scheme: scheme.to_owned(),
@@ -70,7 +57,9 @@ impl WrkUrl {
 
     /// Returns the port as typed, or the scheme's default.
     pub(super) fn port(&self) -> u16 {
-        self.0.port.unwrap_or(if self.is_tls() { 443 } else { 80 })
+        self.0
+            .port
+            .unwrap_or(authority::default_port(self.is_tls()))
     }
 
     /// Returns the service that wrk looks up: the port as typed, or the scheme.
@@ -82,13 +71,10 @@ impl WrkUrl {
 
     /// Returns the value of the Host header.
     pub(super) fn authority(&self) -> String {
-        let host = match self.0.host.contains(':') {
-            true => format!("[{}]", self.0.host),
-            false => self.0.host.clone(),
-        };
+        let host = authority::bracketed(&self.0.host);
         match self.0.port {
             Some(port) => format!("{host}:{port}"),
-            None => host,
+            None => host.into_owned(),
         }
     }
 }

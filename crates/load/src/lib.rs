@@ -92,7 +92,7 @@ pub use open_files::{open_files_limit, open_files_needed};
 pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, arrivals_by_worker};
 pub use permits::Permits;
 pub use ports::local_port_count;
-pub use probe::{ProbeResponse, probe, probe_until, reach};
+pub use probe::{ProbeError, ProbeResponse, probe, probe_until, reach};
 pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;

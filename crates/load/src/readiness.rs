@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_record::number;
 
-use crate::probe;
+use crate::probe::{self, ProbeError};
 use crate::spec::LoadSpec;
 use crate::worker::refusals::target_names;
 
@@ -18,7 +18,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reason why a wait for a server ended without success.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum NotReady {
     /// The wait was interrupted.
     Stopped,
@@ -29,7 +29,7 @@ pub enum NotReady {
         /// Time limit of the wait.
         limit: Duration,
         /// Reason why the last attempt failed.
-        last: String,
+        last: ProbeError,
     },
 }
 

@@ -157,7 +157,8 @@ fn run_on_course(
     if spec.transport.protocols.is_http3() {
         // Over UDP, a missing server may simply not respond. One failed connection gives a
         // clearer error than timeouts of all connections.
-        reach(spec, QUIC_TIMEOUT).map_err(RunError::Environment)?;
+        let reached = reach(spec, QUIC_TIMEOUT);
+        reached.map_err(|error| RunError::Environment(error.to_string()))?;
     }
     let link = bypass_link(spec)?;
     let (worked, started_at) = std::thread::scope(|scope| {

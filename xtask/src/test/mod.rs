@@ -61,7 +61,7 @@ impl Step {
         match self {
             Step::Install => "servers and browser that the tests need",
             Step::Fmt => "cargo fmt --check",
-            Step::Tidy => "layers, sizes, words, paths in documents",
+            Step::Tidy => "layers, cycles, licenses, paths in documents",
             Step::Build => "every crate with its tests, compiled by clippy",
             Step::Docs => "generated parts of the documents",
             Step::Test => "every test, two programs at a time",

@@ -62,8 +62,11 @@ fn run(workdir: &Workdir, plan: &Path) -> (serde_json::Value, Vec<(String, Recor
             (id, record)
         })
         .collect();
+    // Findings that only tell that other tests kept the machine busy.
+    let busy = ["generator-saturated", "generator-stalled", "noisy-machine"];
+    let is_busy = |finding: &&serde_json::Value| busy.iter().any(|id| finding["id"] == *id);
     let errors = verdict["findings"].as_array().unwrap().iter();
-    let errors = errors.filter(|f| f["severity"] == "error" && f["id"] != "generator-saturated");
+    let errors = errors.filter(|it| it["severity"] == "error" && !is_busy(it));
     let errors: Vec<_> = errors.collect();
     assert!(errors.is_empty(), "{errors:?}");
     (verdict, records)

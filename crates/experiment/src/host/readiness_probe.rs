@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use prony_load::{HttpVersion, LoadSettings, SpecError, probe};
+use prony_load::{HttpVersion, LoadSettings, ProbeError, SpecError, probe};
 use serde::{Deserialize, Serialize};
 
 use crate::service::Endpoint;
@@ -39,7 +39,7 @@ pub enum ProbeFailure {
     /// The probe's request can't be sent.
     Settings(SpecError),
     /// The request has no response, for this reason.
-    NoResponse(String),
+    NoResponse(ProbeError),
     /// The response to the request has a status that doesn't mean "ready".
     Status {
         /// Path that was requested.
@@ -61,7 +61,8 @@ impl fmt::Display for ProbeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProbeFailure::Settings(error) => error.fmt(f),
-            ProbeFailure::NoResponse(reason) | ProbeFailure::Remote(reason) => f.write_str(reason),
+            ProbeFailure::NoResponse(error) => error.fmt(f),
+            ProbeFailure::Remote(reason) => f.write_str(reason),
             ProbeFailure::Status { path, status } => {
                 write!(f, "the response to GET {path} has status {status}")
             }

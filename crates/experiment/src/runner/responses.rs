@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use prony_load::{BodyDigest, LoadSpec, ProbeResponse, probe_until};
+use prony_load::{BodyDigest, LoadSpec, ProbeError, ProbeResponse, probe_until};
 use prony_record::finding::{DifferenceKind, ResponseDifference, SentBody, SentDifference};
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ pub struct UnansweredRequest {
     /// Method and URL.
     pub request: String,
     /// The reason why it failed.
-    pub reason: String,
+    pub reason: ProbeError,
 }
 
 impl fmt::Display for UnansweredRequest {

@@ -199,7 +199,7 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
         None => reach(spec, TARGET_TIMEOUT).map(|()| format!("connected in {:.1} ms", took(began))),
     };
     CheckReport {
-        target,
+        target: target.map_err(|error| error.to_string()),
         forecast: spec.forecast().to_vec(),
     }
 }

@@ -21,7 +21,7 @@ mod tunnel;
 use crate::tls;
 
 pub(crate) use captured::CapturedResponse;
-pub(crate) use fault::ResetCode;
+pub(crate) use fault::{ResetCode, StreamFault};
 pub(crate) use h3::H3;
 pub(crate) use http::{HttpFactory, HttpMachine};
 pub(crate) use pipeline::PipelinedResponse;

@@ -1,14 +1,16 @@
 //! Sends single requests and keeps their responses, to find out if a server is ready and if
 //! variants return the same bytes.
 
+mod error;
 mod quic;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-use prony_record::{Nanos, Negotiated, Outcome, number};
+use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use self::error::ProbeFault;
 use self::quic::QuicProbe;
 use crate::address_list::SourceSelector;
 use crate::connection::{
@@ -22,6 +24,8 @@ use crate::script::CaptureSpec;
 use crate::socket::Peer;
 use crate::socket::local::{Source, bind_to_source};
 use crate::spec::LoadSpec;
+
+pub use self::error::ProbeError;
 
 /// Interval at which a probe checks whether it should stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -56,22 +60,25 @@ pub struct ProbeResponse {
 ///
 /// # Errors
 ///
-/// Returns the reason as text if there is no such request, or no complete response within
-/// `timeout`.
-pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<ProbeResponse, String> {
+/// There is no such request, or no complete response within `timeout`.
+pub fn probe(
+    spec: &LoadSpec,
+    index: usize,
+    timeout: Duration,
+) -> Result<ProbeResponse, ProbeError> {
     probe_until(spec, index, timeout, &|| false)
 }
 
 /// Connects to the load's first target without sending anything, to find out if it accepts
 /// connections.
-pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), String> {
+pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), ProbeError> {
     connect(spec, 0, timeout)
 }
 
 /// Connects to the target with this index without sending anything.
-pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<(), String> {
+pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<(), ProbeError> {
     let Some(target) = spec.targets.get(index) else {
-        return Err("the load has no target".to_owned());
+        return Err(ProbeFault::NoTarget.into());
     };
     if let Peer::Quic(_) = target.peer {
         return QuicProbe::connect(spec, target, timeout, &|| false).map(QuicProbe::close);
@@ -92,9 +99,9 @@ pub fn probe_until(
     index: usize,
     timeout: Duration,
     is_stopped: &dyn Fn() -> bool,
-) -> Result<ProbeResponse, String> {
+) -> Result<ProbeResponse, ProbeError> {
     let request = spec.request(index);
-    let request = request.ok_or_else(|| format!("the load has no request number {index}"))?;
+    let request = request.ok_or(ProbeFault::NoRequest(index))?;
     let request = &*request;
     let target = &spec.targets[request.target as usize];
     if let Peer::Quic(_) = target.peer {
@@ -119,7 +126,7 @@ pub fn probe_until(
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
             .open_tls(&settings.client(1), name, Nanos::ZERO, Nanos::ZERO)
-            .map_err(|reason| reason.to_string())?,
+            .map_err(ProbeFault::Tls)?,
         _ => {
             connection.open_cleartext(&mut factory);
             begin(&mut connection, request)?;
@@ -166,20 +173,17 @@ fn factory(spec: &LoadSpec) -> HttpFactory {
 }
 
 /// Returns an error if the request or its connection has ended without a response.
-fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), String> {
+fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), ProbeError> {
     match (event, progress) {
         (Some(EventKind::Reset { code, .. }), _) => {
             let reason = Reason::Reset { code, again: false };
-            Err(format!("{}: {reason}", Outcome::Reset.name()))
+            Err(ProbeFault::Failed(Outcome::Reset, reason).into())
         }
-        (Some(EventKind::Malformed(fault)), _) => {
-            Err(format!("{}: {fault}", Outcome::Protocol.name()))
+        (Some(EventKind::Malformed(fault)), _) => Err(ProbeFault::Malformed(fault).into()),
+        (_, Progress::Broken(outcome, reason)) => Err(ProbeFault::Failed(outcome, reason).into()),
+        (_, Progress::Lost | Progress::Closed | Progress::Unsolicited) => {
+            Err(ProbeFault::Closed.into())
         }
-        (_, Progress::Broken(outcome, reason)) => Err(format!("{}: {reason}", outcome.name())),
-        (_, Progress::Lost | Progress::Closed | Progress::Unsolicited) => Err(format!(
-            "{}: the server closed the connection without a response",
-            Outcome::ClosedEarly.name()
-        )),
         (_, Progress::Open | Progress::Tunneled | Progress::Secured(_)) => Ok(()),
     }
 }
@@ -196,7 +200,7 @@ impl SourceSelector {
 }
 
 /// Starts the request, on the first stream if the connection has streams.
-fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), String> {
+fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), ProbeError> {
     let anything = Expectations::anything();
     let Some(session) = connection.session_mut() else {
         return Ok(());
@@ -205,7 +209,7 @@ fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), Stri
         (HttpMachine::One(h1), _) => h1.start(0, request, &anything),
         (HttpMachine::Two(h2), Some(frames)) => h2
             .start(0, frames, &anything)
-            .map_err(|error| error.to_string())?,
+            .map_err(|error| ProbeFault::Encoding(error.to_string()))?,
         (HttpMachine::Two(_), None) | (HttpMachine::Three(_), _) => {}
     }
     Ok(())
@@ -217,9 +221,12 @@ fn has_streams(connection: &ConnectionState) -> bool {
 }
 
 /// Returns the response that arrived on the connection.
-fn response(connection: &mut ConnectionState, request: &Request) -> Result<ProbeResponse, String> {
+fn response(
+    connection: &mut ConnectionState,
+    request: &Request,
+) -> Result<ProbeResponse, ProbeError> {
     let Some(session) = connection.session_mut() else {
-        return Err("there is no connection".to_owned());
+        return Err(ProbeFault::NoConnection.into());
     };
     let received = session.http.received(0);
     let body = BodyDigest {
@@ -243,12 +250,6 @@ fn response(connection: &mut ConnectionState, request: &Request) -> Result<Probe
         tls_expected: session.tls_expected().map(|reason| reason.to_string()),
         negotiated: session.negotiated(),
     })
-}
-
-/// Describes a response that was not complete in time.
-fn no_response_within(timeout: Duration) -> String {
-    let limit = number::span(timeout.as_secs_f64());
-    format!("no complete response within {limit}")
 }
 
 fn shortened(value: &str) -> String {
@@ -284,7 +285,7 @@ impl<'a> ProbeSocket<'a> {
         source: Option<Source>,
         timeout: Duration,
         is_stopped: &'a dyn Fn() -> bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProbeError> {
         let until = Instant::now() + timeout;
         let connected = match peer {
             Peer::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None)
@@ -305,11 +306,8 @@ impl<'a> ProbeSocket<'a> {
             }),
         };
         let socket = connected.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                let limit = number::span(timeout.as_secs_f64());
-                format!("connecting: no connection within {limit}")
-            }
-            _ => format!("connecting: {error}"),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => ProbeFault::NotConnectedWithin(timeout),
+            _ => ProbeFault::Connecting(error),
         })?;
         Ok(ProbeSocket {
             socket,
@@ -320,17 +318,17 @@ impl<'a> ProbeSocket<'a> {
     }
 
     /// Returns the length of the next wait, or `None` when the time is up or the probe is stopped.
-    fn next_wait(&self) -> Result<Option<Duration>, String> {
+    fn next_wait(&self) -> Result<Option<Duration>, ProbeError> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(no_response_within(self.timeout)),
-            _ if (self.is_stopped)() => Err("stopped".to_owned()),
+            Duration::ZERO => Err(ProbeFault::NoResponseWithin(self.timeout).into()),
+            _ if (self.is_stopped)() => Err(ProbeFault::Stopped.into()),
             left => Ok(Some(left.min(STOP_CHECK_INTERVAL))),
         }
     }
 
     /// Sends all bytes, or as many as the server accepts: a server that responds early may stop
     /// reading.
-    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), ProbeError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let sent = self
@@ -348,7 +346,7 @@ impl<'a> ProbeSocket<'a> {
                 {
                     return Ok(());
                 }
-                Err(error) => return Err(format!("sending the request: {error}")),
+                Err(error) => return Err(ProbeFault::Sending(error).into()),
             }
         }
         Ok(())
@@ -360,7 +358,7 @@ impl<'a> ProbeSocket<'a> {
         connection: &mut ConnectionState,
         factory: &mut HttpFactory,
         request: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), ProbeError> {
         let (anything, mut buffers) = (Expectations::anything(), SharedBuffers::default());
         let mut buffer = vec![0; 4096];
         connection.open_tunnel(Nanos::ZERO);
@@ -375,7 +373,7 @@ impl<'a> ProbeSocket<'a> {
                     Progress::Broken(_, reason) => reason,
                     _ => Reason::NoTunnel(None),
                 };
-            return Err(format!("{}: {reason}", Outcome::ConnectFailed.name()));
+            return Err(ProbeFault::Failed(Outcome::ConnectFailed, reason).into());
         }
     }
 
@@ -385,7 +383,7 @@ impl<'a> ProbeSocket<'a> {
         connection: &mut ConnectionState,
         request: &Request,
         buffers: &mut SharedBuffers,
-    ) -> Result<(), String> {
+    ) -> Result<(), ProbeError> {
         let mut out = Vec::new();
         let body = request.frames.as_ref().map_or(&[][..], |it| it.body());
         loop {
@@ -404,7 +402,7 @@ impl<'a> ProbeSocket<'a> {
     }
 
     /// Waits for bytes. A result of zero means that the connection was closed.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, ProbeError> {
         loop {
             let received = self
                 .socket
@@ -413,7 +411,7 @@ impl<'a> ProbeSocket<'a> {
             match received {
                 Ok(length) => return Ok(length),
                 Err(error) if is_transient(&error) => {}
-                Err(error) => return Err(format!("reading the response: {error}")),
+                Err(error) => return Err(ProbeFault::Reading(error).into()),
             }
         }
     }

@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use prony_record::{Nanos, number};
+use prony_record::Nanos;
 
-use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, no_response_within, response};
+use super::error::{ProbeError, ProbeFault, QuicSilence};
+use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
 use crate::address_list::SourceSelector;
 use crate::connection::{ConnectionState, EventKind, Reason, SharedBuffers};
 use crate::expect::Expectations;
@@ -36,12 +37,12 @@ impl<'a> QuicProbe<'a> {
         target: &Target,
         timeout: Duration,
         is_stopped: &'a dyn Fn() -> bool,
-    ) -> Result<QuicProbe<'a>, String> {
+    ) -> Result<QuicProbe<'a>, ProbeError> {
         let client = spec.tls.as_ref().map(|tls| tls.client(1));
         let typed = client.as_ref().map(|client| client.typed);
         let client = client.as_ref().and_then(QuicClient::new);
-        let client = client.ok_or("QUIC needs TLS")?;
-        let datagrams = UdpDatagrams::new(1).map_err(|error| error.to_string())?;
+        let client = client.ok_or(ProbeFault::NoTls)?;
+        let datagrams = UdpDatagrams::new(1).map_err(ProbeFault::NoSocket)?;
         let mut probe = QuicProbe {
             sockets: QuicSockets::new(datagrams, client, 1),
             timeout,
@@ -64,31 +65,26 @@ impl<'a> QuicProbe<'a> {
                 let end = error.get_ref().and_then(|error| error.downcast_ref());
                 Err(match end {
                     Some(end) => {
-                        let outcome = QuicEnd::outcome(end).name();
-                        format!(
-                            "{outcome}: {}",
-                            Reason::of_quic(end, typed.unwrap_or_default())
-                        )
+                        let reason = Reason::of_quic(end, typed.unwrap_or_default());
+                        ProbeFault::Failed(QuicEnd::outcome(end), reason)
                     }
-                    None if error.kind() == ErrorKind::ConnectionRefused => format!(
-                        "no QUIC response from {}: nothing is listening on this UDP port ({error})",
-                        name(target)
-                    ),
-                    None => format!("connecting: {error}"),
-                })
+                    None if error.kind() == ErrorKind::ConnectionRefused => {
+                        ProbeFault::NoQuic(name(target), QuicSilence::Refused(error))
+                    }
+                    None => ProbeFault::Connecting(error),
+                }
+                .into())
             }
             Some(_) => Ok(probe),
-            None => Err(format!(
-                "no QUIC response from {} within {} (does a firewall block UDP? does the \
-                 server listen on UDP?)",
-                name(target),
-                number::span(timeout.as_secs_f64())
-            )),
+            None => {
+                let silence = QuicSilence::Timeout(timeout);
+                Err(ProbeFault::NoQuic(name(target), silence).into())
+            }
         }
     }
 
     /// The next completion; `None` when the time is up.
-    fn next(&mut self) -> Result<Option<Completion>, String> {
+    fn next(&mut self) -> Result<Option<Completion>, ProbeError> {
         loop {
             if let Some(completion) = self.sockets.next() {
                 return Ok(Some(completion));
@@ -98,11 +94,11 @@ impl<'a> QuicProbe<'a> {
                 return Ok(None);
             }
             if (self.is_stopped)() {
-                return Err("stopped".to_owned());
+                return Err(ProbeFault::Stopped.into());
             }
             let until = self.sockets.now() + Nanos::from(left.min(STOP_CHECK_INTERVAL));
             let waited = self.sockets.wait(until);
-            waited.map_err(|error| format!("waiting for the response: {error}"))?;
+            waited.map_err(ProbeFault::Waiting)?;
         }
     }
 
@@ -116,7 +112,7 @@ impl<'a> QuicProbe<'a> {
         mut self,
         spec: &LoadSpec,
         request: &Request,
-    ) -> Result<ProbeResponse, String> {
+    ) -> Result<ProbeResponse, ProbeError> {
         let anything = Expectations::anything();
         let mut factory = factory(spec);
         let (mut connection, mut buffers) = (ConnectionState::default(), SharedBuffers::default());
@@ -136,13 +132,13 @@ impl<'a> QuicProbe<'a> {
                 h3.write_output(quic);
             }
             let Some(completion) = self.next()? else {
-                return Err(no_response_within(self.timeout));
+                return Err(ProbeFault::NoResponseWithin(self.timeout).into());
             };
             if let Completion::Failed(_, _, error) = completion {
-                return Err(format!("reading the response: {error}"));
+                return Err(ProbeFault::Reading(error).into());
             }
             let Some(quic) = self.sockets.quic(KEY) else {
-                return Err("there is no connection".to_owned());
+                return Err(ProbeFault::NoConnection.into());
             };
             let progress = connection.receive_streams(quic, Nanos::ZERO, &anything, &mut buffers);
             let event = buffers.events.drain(..).next();

@@ -188,7 +188,7 @@ fn a_probe_goes_through_the_tunnel() {
     let spec = resolve(&served.url("/"), &["--proxy", &typed(&between)]);
     let error = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();
     assert_eq!(
-        error,
+        error.to_string(),
         "connect_failed: the proxy responded to CONNECT with 403"
     );
 }

@@ -198,7 +198,7 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
             "{}",
             response.request
         );
-        let missing = probe(&spec, 1, second).unwrap_err();
+        let missing = probe(&spec, 1, second).unwrap_err().to_string();
         assert!(missing.contains("no request number 1"), "{missing}");
         for (path, reason) in [
             ("/fault/reset", ""),
@@ -207,12 +207,13 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
             ("/fault/truncate", truncated),
         ] {
             let spec = resolve(&served.url(path), &words).unwrap();
-            let error = probe(&spec, 0, second).unwrap_err();
+            let error = probe(&spec, 0, second).unwrap_err().to_string();
             assert!(error.contains(reason), "{path} {via:?}: {error}");
         }
         for path in ["/fault/stall", "/fault/stall-body"] {
             let spec = resolve(&served.url(path), &words).unwrap();
             let error = probe(&spec, 0, std::time::Duration::from_millis(100)).unwrap_err();
+            let error = error.to_string();
             assert_eq!(
                 error, "no complete response within 100 ms",
                 "{path} {via:?}"
@@ -237,11 +238,12 @@ fn a_probe_of_a_server_that_trickles_ends_in_time() {
     });
     let timeout = std::time::Duration::from_millis(150);
     let spec = resolve(&raw.url(), &[]).unwrap();
-    assert!(probe(&spec, 0, timeout).unwrap_err().contains("protocol"));
+    let error = probe(&spec, 0, timeout).unwrap_err().to_string();
+    assert!(error.contains("protocol"), "{error}");
     let spec = resolve(&raw_slow.url(), &[]).unwrap();
+    let error = probe(&spec, 0, timeout).unwrap_err().to_string();
     assert!(
-        probe(&spec, 0, timeout)
-            .unwrap_err()
-            .contains("no complete response within 150 ms")
+        error.contains("no complete response within 150 ms"),
+        "{error}"
     );
 }

@@ -1,5 +1,6 @@
-//! Sizes and times in a path, such as `10K` and `500ms`.
+//! Sizes and times in a path, such as `10K` and `500ms`, and the errors of its values.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Largest size in a path, in bytes (1 GiB).
@@ -8,10 +9,47 @@ pub(crate) const SIZE_MAX_BYTES: u64 = 1 << 30;
 /// Longest time in a path.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(3600);
 
+/// A value in a path that can't be parsed, or is out of range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BadPathValue {
+    /// This is not a size.
+    Size(String),
+    /// This is not a time.
+    Time(String),
+    /// This is not the status of a response.
+    Status(String),
+    /// This is not a number of redirects.
+    Redirects(String),
+    /// The pauses of `/stall` are longer than their interval.
+    Pauses,
+}
+
+impl fmt::Display for BadPathValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPathValue::Size(text) => write!(
+                f,
+                "\"{text}\" is not a size (write it like 13, 10K or 1M; at most 1G)"
+            ),
+            BadPathValue::Time(text) => write!(
+                f,
+                "\"{text}\" is not a time (write it like 500us, 20ms, 5s or 1m; at most 60m)"
+            ),
+            BadPathValue::Status(text) => {
+                write!(f, "\"{text}\" is not a status code from 200 to 999")
+            }
+            BadPathValue::Redirects(text) => {
+                write!(f, "\"{text}\" is not a number of redirects from 1 to 1000")
+            }
+            BadPathValue::Pauses => f.write_str("/stall?every=A&for=B: B must be shorter than A"),
+        }
+    }
+}
+
 /// Parses a size in bytes, which consists of digits and an optional `K`, `M` or `G` (powers of
 /// 1,024). The size must not exceed [`SIZE_MAX_BYTES`].
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bad = || format!("\"{text}\" is not a size (write it like 13, 10K or 1M; at most 1G)");
+pub(crate) fn size(text: &str) -> Result<u64, BadPathValue> {
+    let bad = || BadPathValue::Size(text.to_owned());
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
@@ -30,9 +68,8 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 
 /// Parses a time, which consists of digits and one of the units `us`, `ms`, `s` and `m`. The time
 /// must not exceed [`TIME_MAX`].
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let bad =
-        || format!("\"{text}\" is not a time (write it like 500us, 20ms, 5s or 1m; at most 60m)");
+pub(crate) fn time(text: &str) -> Result<Duration, BadPathValue> {
+    let bad = || BadPathValue::Time(text.to_owned());
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
     let (digits, unit) = text.split_at(unit);
     let microseconds = match unit {

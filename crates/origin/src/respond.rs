@@ -67,7 +67,7 @@ where
                 },
                 Ok(route) => plain_response(route, alarm, freeze_gate).await,
                 Err(NoRoute::Unknown) => text(StatusCode::NOT_FOUND, listing()),
-                Err(NoRoute::Bad(reason)) => text(StatusCode::BAD_REQUEST, reason + "\n"),
+                Err(NoRoute::Bad(value)) => text(StatusCode::BAD_REQUEST, format!("{value}\n")),
             }
         }
     };

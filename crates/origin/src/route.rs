@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::fault::Fault;
-use crate::quantity::{size, time};
+use crate::quantity::{BadPathValue, size, time};
 use crate::stall::FreezeSchedule;
 
 /// List of all paths with their responses. It is also the beginning of the body of a response with
@@ -55,13 +55,13 @@ pub(crate) enum AfterDelay {
 pub(crate) enum NoRoute {
     /// The path doesn't exist.
     Unknown,
-    /// The path exists, but a number in it is invalid. Contains the reason.
-    Bad(String),
+    /// The path exists, but a value in it is invalid.
+    Bad(BadPathValue),
 }
 
-impl From<String> for NoRoute {
-    fn from(reason: String) -> Self {
-        Self::Bad(reason)
+impl From<BadPathValue> for NoRoute {
+    fn from(value: BadPathValue) -> Self {
+        Self::Bad(value)
     }
 }
 
@@ -110,12 +110,11 @@ fn slow(n: &str, query: Option<&str>) -> Result<Route, NoRoute> {
 /// Parses a status code. Codes below 200 are rejected, because they are not final responses (see
 /// `/fault/interim`).
 fn status(code: &str) -> Result<StatusCode, NoRoute> {
-    let bad = || format!("\"{code}\" is not a status code from 200 to 999");
-    let code = StatusCode::from_bytes(code.as_bytes()).map_err(|_| bad())?;
-    if code.is_informational() {
-        Err(bad().into())
-    } else {
-        Ok(code)
+    let bad = || BadPathValue::Status(code.to_owned());
+    let status = StatusCode::from_bytes(code.as_bytes()).map_err(|_| bad())?;
+    match status.is_informational() {
+        true => Err(bad().into()),
+        false => Ok(status),
     }
 }
 
@@ -123,7 +122,7 @@ fn redirects(n: &str) -> Result<u32, NoRoute> {
     n.parse()
         .ok()
         .filter(|n| (1..=1_000).contains(n))
-        .ok_or_else(|| format!("\"{n}\" is not a number of redirects from 1 to 1000").into())
+        .ok_or_else(|| BadPathValue::Redirects(n.to_owned()).into())
 }
 
 fn stall(query: Option<&str>) -> Result<Route, NoRoute> {
@@ -131,7 +130,7 @@ fn stall(query: Option<&str>) -> Result<Route, NoRoute> {
     let lasts = argument(query, "for").map_or(Ok(Duration::from_secs(1)), time)?;
     FreezeSchedule::new(every, lasts)
         .map(Route::Stall)
-        .ok_or_else(|| NoRoute::Bad("/stall?every=A&for=B: B must be shorter than A".to_string()))
+        .ok_or(NoRoute::Bad(BadPathValue::Pauses))
 }
 
 fn argument<'a>(query: Option<&'a str>, name: &str) -> Option<&'a str> {

@@ -40,8 +40,10 @@ impl Url {
             let path = typed.trim_start_matches("unix:");
             let path = path.strip_prefix("//").unwrap_or(path);
             let path = path.split_once(':').map_or(path, |(path, _)| path);
-            let error = SettingsError::from(format!("\"{typed}\": for a UNIX socket, use "));
-            let error = error.and_value("unix", path);
+            let error = SettingsError::from(format!("\"{typed}\" is not a URL"));
+            let error = error
+                .hint("for a UNIX socket, use ")
+                .and_value("unix", path);
             return Err(error.text(" with http://localhost/"));
         }
         let whole = if has_scheme(typed) {
@@ -284,6 +286,7 @@ fn path_of(uri: &Uri) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Notation;
 
     #[test]
     fn urls_are_split_into_parts() {
@@ -356,6 +359,11 @@ mod tests {
             let error = Url::parse(bad, None).unwrap_err().to_string();
             assert!(error.contains(reason), "{bad}: {error}");
         }
+        let socket = Url::parse("unix:/run/app.sock", None).unwrap_err();
+        assert_eq!(
+            socket.in_notation(Notation::Options(&[])),
+            "\"unix:/run/app.sock\" is not a URL"
+        );
         let base = Url::parse("http://h/", None).unwrap();
         let error = Url::parse("/<", Some(&base)).unwrap_err().to_string();
         assert!(

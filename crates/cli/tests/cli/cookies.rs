@@ -51,7 +51,7 @@ fn each_user_returns_its_own_session() {
     workdir.run(&words).expect(0);
     let requests = server.take();
     assert_eq!(requests.len(), 60);
-    assert_eq!(cookies(&requests), (3, ids(0..3)));
+    assert_eq!(cookies(&requests).0, 3);
     let mut by_connection: BTreeMap<usize, Vec<RecordedRequest>> = BTreeMap::new();
     for request in requests {
         let own = by_connection.entry(request.connection).or_default();
@@ -61,9 +61,11 @@ fn each_user_returns_its_own_session() {
     for own in by_connection.values() {
         let (without, sent) = cookies(own);
         assert!(without == 1 && sent.len() <= 1, "{own:?}");
-        seen.extend(sent);
+        // No other user may have returned the same session.
+        assert!(sent.iter().all(|id| seen.insert(id.clone())), "{own:?}");
     }
-    assert_eq!(seen, ids(0..3));
+    // On a busy machine, two users may send all requests before the third has its first response.
+    assert!(!seen.is_empty() && seen.is_subset(&ids(0..3)), "{seen:?}");
 }
 
 #[test]

@@ -278,10 +278,7 @@ mod tests {
     fn target_error(log: Option<&str>) -> String {
         let error = TrialError::Target {
             service: "web".to_owned(),
-            why: TargetFailure::Request(UnansweredRequest {
-                request: "GET /".to_owned(),
-                reason: "connection refused".to_owned(),
-            }),
+            why: TargetFailure::Wait(WaitError::Stopped),
             log: log.map(str::to_owned),
         };
         error.to_string()
@@ -289,7 +286,7 @@ mod tests {
 
     #[test]
     fn only_a_server_that_prony_started_has_a_log() {
-        let failure = "service \"web\" does not respond: GET /: connection refused";
+        let failure = "service \"web\" does not respond: interrupted while waiting for the server";
         let without = target_error(None);
         assert_eq!(
             without,

@@ -211,7 +211,7 @@ impl GateSettings {
         let results: Vec<GateResult> = self
             .gates
             .iter()
-            .flat_map(|gate| prony_wording::results(gate.judge(&evidence)))
+            .flat_map(|gate| prony_wording::gate_results(gate.judge(&evidence)))
             .collect();
         if let Some(document) = &mut verdicts.runs {
             document.gates.clone_from(&results);

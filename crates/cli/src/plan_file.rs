@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::{DiagnosticKind, Plan, PlanErrors};
+use prony_experiment::plan::{Plan, PlanErrors};
 use prony_experiment::runner::ExperimentFolderError;
 
 use crate::ending::Failure;
@@ -21,17 +21,7 @@ pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
 /// Lists each error of a plan on a separate line, and all missing packages on one line.
 pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    let missing = errors
-        .iter()
-        .filter(|error| error.kind == DiagnosticKind::NotInstalled);
-    let mut packages: Vec<&str> = missing
-        .filter_map(|error| {
-            let package = error.hint.as_deref()?.strip_prefix("apt install ")?;
-            package.split(';').next()
-        })
-        .collect();
-    packages.sort_unstable();
-    packages.dedup();
+    let packages: Vec<&str> = errors.missing_packages().collect();
     if packages.len() > 1 {
         lines.push(format!(
             "to install all missing packages: apt install {}",

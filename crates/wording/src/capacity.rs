@@ -49,7 +49,7 @@ pub fn result(document: &CapacityDocument) -> String {
 }
 
 /// Composes the clauses about the goals of a probe, given its record.
-pub fn probe(report: &mut ProbeReport, goals: &[Goal], record: &Record) {
+pub fn compose_probe(report: &mut ProbeReport, goals: &[Goal], record: &Record) {
     for (value, goal) in report.goals.iter_mut().zip(goals) {
         value.text = conditions::reading(goal.condition(), record).unwrap_or_default();
     }

@@ -12,7 +12,7 @@ use crate::{capacity, effects};
 
 /// Composes the sentences of an evaluation: of its comparisons, its descriptions and its factor
 /// effects. Called after all verdicts are final.
-pub fn evaluation(design: &Design, evaluation: &mut Evaluation) {
+pub fn compose_evaluation(design: &Design, evaluation: &mut Evaluation) {
     let Evaluation {
         comparisons,
         described,

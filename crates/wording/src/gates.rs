@@ -10,7 +10,7 @@ use crate::comparisons::reason;
 use crate::statement::{counted, numbered};
 
 /// Returns the results of gates, with their sentences.
-pub fn results(judged: Vec<GateJudgement>) -> Vec<GateResult> {
+pub fn gate_results(judged: Vec<GateJudgement>) -> Vec<GateResult> {
     judged.into_iter().map(result).collect()
 }
 

@@ -26,9 +26,9 @@ pub mod why;
 
 pub use change::Change;
 pub use comparisons::{
-    Claim, claim, evaluation, moved_noun, movement, undecided_cost, withheld_reason,
+    Claim, claim, compose_evaluation, moved_noun, movement, undecided_cost, withheld_reason,
 };
-pub use gates::results;
-pub use rounds::rounds;
+pub use gates::gate_results;
+pub use rounds::compose_rounds;
 pub use tone::Tone;
 pub use verdict_lines::VerdictLine;

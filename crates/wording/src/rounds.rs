@@ -11,7 +11,7 @@ use crate::statement::counted;
 const ERROR_RATIO_NOTABLE: f64 = 2.0;
 
 /// Composes the sentences of comparisons by rounds.
-pub fn rounds(comparisons: &mut [RoundComparison]) {
+pub fn compose_rounds(comparisons: &mut [RoundComparison]) {
     for comparison in comparisons {
         comparison.text = diagnostic(comparison);
     }

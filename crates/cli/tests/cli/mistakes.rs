@@ -192,3 +192,23 @@ fn plan_options_are_refused_with_two_urls() {
         assert_eq!(workdir.names(), [""; 0]);
     }
 }
+
+#[test]
+fn all_missing_packages_are_named_on_one_line() {
+    let workdir = Workdir::new();
+    let plan = r#"
+baseline = { server = "nginx9.9" }
+[factors]
+server = ["nginx9.9", "haproxy9.9"]
+[service.web]
+command = ["{{ server }}", "{{ web.address }}"]
+[load]
+target = "web"
+"#;
+    workdir.write("plan.toml", plan);
+    let output = workdir
+        .run(&["compare", "plan.toml", "--dry-run"])
+        .expect(2);
+    let all = "to install all missing packages: apt install haproxy nginx\n";
+    assert!(output.err.ends_with(all), "{}", output.err);
+}

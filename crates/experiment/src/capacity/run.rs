@@ -145,7 +145,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
             let goals = self.search.goals;
             let result = ProbeResult::read(&record, goals, cut_short, took_s);
             let mut report = ProbeReport::new(&probe, &record, goals, &result, waited_s);
-            prony_wording::capacity::probe(&mut report, goals, &record);
+            prony_wording::capacity::compose_probe(&mut report, goals, &record);
             may_be_busy = !result.is_met() || probe.rate_per_s.is_none();
             self.note_findings(&record, result.is_met());
             search.take(result);

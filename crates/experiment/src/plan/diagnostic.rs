@@ -1,5 +1,6 @@
 //! Errors in a plan, each with file, line, cause and hint.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -124,9 +125,15 @@ pub struct PlanErrors {
     reported: Vec<PlanError>,
     /// Number of problems beyond [`DIAGNOSTICS_MAX`], which are counted but not listed.
     omitted: usize,
+    missing_packages: BTreeSet<&'static str>,
 }
 
 impl PlanErrors {
+    /// Debian packages that contain the programs that are not installed, in alphabetical order.
+    pub fn missing_packages(&self) -> impl Iterator<Item = &'static str> {
+        self.missing_packages.iter().copied()
+    }
+
     /// Iterates over the reported problems in order.
     pub fn iter(&self) -> impl Iterator<Item = &PlanError> {
         self.reported.iter()
@@ -143,6 +150,7 @@ impl From<PlanError> for PlanErrors {
         Self {
             reported: vec![error],
             omitted: 0,
+            missing_packages: BTreeSet::new(),
         }
     }
 }
@@ -170,6 +178,7 @@ pub(crate) struct Diagnostics {
     reported: Vec<PlanError>,
     omitted: usize,
     count: usize,
+    missing_packages: BTreeSet<&'static str>,
 }
 
 impl Diagnostics {
@@ -188,6 +197,11 @@ impl Diagnostics {
         } else {
             self.omitted += 1;
         }
+    }
+
+    /// Adds the package of a program that is not installed.
+    pub(crate) fn add_missing_package(&mut self, package: &'static str) {
+        self.missing_packages.insert(package);
     }
 
     /// Returns the number of calls to [`Diagnostics::push`], including duplicates. Callers compare
@@ -211,6 +225,7 @@ impl Diagnostics {
             }
         }
         self.omitted = self.omitted.max(found.omitted);
+        self.missing_packages.extend(found.missing_packages);
     }
 
     /// Clears the variant list of each problem that occurs in all `variant_count` variants.
@@ -231,6 +246,7 @@ impl Diagnostics {
         Err(PlanErrors {
             reported: self.reported,
             omitted: self.omitted,
+            missing_packages: self.missing_packages,
         })
     }
 }

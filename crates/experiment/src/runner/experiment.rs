@@ -594,8 +594,8 @@ impl<'a> Experiment<'a> {
             false => Vec::new(),
         };
         let mut rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
-        prony_wording::rounds(&mut rounds);
-        prony_wording::evaluation(&self.design, &mut evaluation);
+        prony_wording::compose_rounds(&mut rounds);
+        prony_wording::compose_evaluation(&self.design, &mut evaluation);
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         let document = entries::add(document, self.stored.counted_results());

@@ -135,7 +135,9 @@ fn conditions_print_the_figures_of_the_report() {
     };
     let said = |typed: &str| {
         let gate = Gate::parse(typed, &known).unwrap();
-        prony_wording::results(gate.judge(&evidence)).remove(0).text
+        prony_wording::gate_results(gate.judge(&evidence))
+            .remove(0)
+            .text
     };
     let experiment = experiment("demo");
     let terminal = text::render(&Document::of_experiment(&experiment), TextOptions::PLAIN);

@@ -98,7 +98,7 @@ fn judged(old: &Stored, new: &Stored, gates: &[&str]) -> Vec<GateResult> {
     };
     let gates = gates.iter().map(|text| Gate::parse(text, &known).unwrap());
     gates
-        .flat_map(|gate| prony_wording::results(gate.judge(&evidence)))
+        .flat_map(|gate| prony_wording::gate_results(gate.judge(&evidence)))
         .collect()
 }
 

@@ -41,7 +41,7 @@ fn trials(capacities: &[f64]) -> Trials {
 fn sentences(servers: &[&str], capacities: &[f64]) -> Vec<(Verdict, String)> {
     let design = design(servers);
     let mut evaluation = evaluate(&design, &trials(capacities), &[]).unwrap();
-    prony_wording::evaluation(&design, &mut evaluation);
+    prony_wording::compose_evaluation(&design, &mut evaluation);
     let comparisons = evaluation.comparisons.into_iter();
     comparisons.map(|it| (it.verdict, it.text)).collect()
 }

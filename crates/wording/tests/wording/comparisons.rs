@@ -48,7 +48,7 @@ fn run(design: &Design, metric: Metric, blocks: &[(f64, f64)]) -> Evaluation {
         trials.add(block, 1, BTreeMap::from([(metric, tcp)]));
     }
     let mut evaluation = evaluate(design, &trials, &[]).unwrap();
-    prony_wording::evaluation(design, &mut evaluation);
+    prony_wording::compose_evaluation(design, &mut evaluation);
     evaluation
 }
 
@@ -270,7 +270,7 @@ fn withholding_keeps_the_estimate() {
         ),
     ] {
         evaluation.withhold(|_| true, &because);
-        prony_wording::evaluation(&design, &mut evaluation);
+        prony_wording::compose_evaluation(&design, &mut evaluation);
         let comparison = &evaluation.comparisons[0];
         assert_eq!(comparison.verdict, Verdict::Withheld);
         let expected =
@@ -287,7 +287,7 @@ fn a_doubt_follows_the_claim() {
     let design = sockets(Metric::RatePerS);
     let mut evaluation = run(&design, Metric::RatePerS, &around(12_000.0, 0.969, 0.012));
     evaluation.comparisons[0].crowded_share = Some(0.12);
-    prony_wording::evaluation(&design, &mut evaluation);
+    prony_wording::compose_evaluation(&design, &mut evaluation);
     let comparison = &evaluation.comparisons[0];
     let doubt = "other processes used 12% of the cores, so the difference may not be the same on a \
                  quiet machine";
@@ -404,7 +404,7 @@ fn rounds_next_to_blocks() {
     ];
     let said = |values: &[RoundValues], metric| {
         let mut compared = compare_rounds(&design, &evaluation, metric, values);
-        prony_wording::rounds(&mut compared);
+        prony_wording::compose_rounds(&mut compared);
         compared.into_iter().map(|one| one.text).collect::<Vec<_>>()
     };
     let text = "Request rate of tcp against unix: computed from the 80 rounds instead of the 8 \
@@ -436,7 +436,7 @@ fn rounds_next_to_blocks() {
         rounds.collect()
     });
     let mut compared = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &values);
-    prony_wording::rounds(&mut compared);
+    prony_wording::compose_rounds(&mut compared);
     let compared = &compared[0];
     assert!(compared.rounds_high.is_some_and(|high| high < 1.0));
     assert!(compared.effect.high.is_some_and(|high| high > 1.0));

@@ -48,7 +48,7 @@ fn said(effect: FactorEffect) -> String {
     let design = design();
     let mut evaluation = evaluate(&design, &Trials::new(), &[]).unwrap();
     evaluation.effects = vec![effect];
-    prony_wording::evaluation(&design, &mut evaluation);
+    prony_wording::compose_evaluation(&design, &mut evaluation);
     evaluation.effects.remove(0).text
 }
 

@@ -14,7 +14,7 @@ fn said(measure: &str, basis: GateBasis, numbers: Option<GateNumbers>) -> String
         basis,
         numbers,
     };
-    prony_wording::results(vec![judged]).remove(0).text
+    prony_wording::gate_results(vec![judged]).remove(0).text
 }
 
 #[test]

@@ -35,9 +35,17 @@ pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
 fn check_need(need: &MachineNeed, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
     let line = need.line;
     match &need.kind {
-        MachineNeedKind::Program { owner, name, hint } => {
+        MachineNeedKind::Program {
+            owner,
+            name,
+            hint,
+            package,
+        } => {
             let message = format!("{owner}: the program \"{name}\" is not installed");
             reader.report_with_hint(DiagnosticKind::NotInstalled, line, message, hint.as_str());
+            if let Some(package) = package {
+                reader.diagnostics.add_missing_package(package);
+            }
         }
         MachineNeedKind::Cores { owner, cores } => {
             check_cores(owner, cores, line, machine, reader);

@@ -82,25 +82,31 @@ impl MachineProfile {
             }
             Ok(_) => Ok(started),
             Err(missing) => Err(ProgramNotFound {
-                hint: self.install_hint(name, &missing),
+                hint: install_hint(name, &missing),
+                package: missing_package(name, &missing),
                 started,
             }),
         }
     }
+}
 
-    /// Returns a hint for installing a missing program.
-    fn install_hint(&self, name: &str, missing: &MissingProgram) -> String {
-        if let Some(path) = &missing.not_executable {
-            return format!("chmod +x {}", path.display());
-        }
-        if name.contains('/') {
-            return "check the path; relative paths are resolved against the plan's folder"
-                .to_owned();
-        }
-        match missing.package {
-            Some(debian) => format!("apt install {debian}"),
-            None => "install it, or write its full path".to_owned(),
-        }
+/// Returns the package that contains a missing program, if installing it would help.
+fn missing_package(name: &str, missing: &MissingProgram) -> Option<&'static str> {
+    let is_absent = missing.not_executable.is_none() && !name.contains('/');
+    missing.package.filter(|_| is_absent)
+}
+
+/// Returns a hint for installing a missing program.
+fn install_hint(name: &str, missing: &MissingProgram) -> String {
+    if let Some(path) = &missing.not_executable {
+        return format!("chmod +x {}", path.display());
+    }
+    if name.contains('/') {
+        return "check the path; relative paths are resolved against the plan's folder".to_owned();
+    }
+    match missing.package {
+        Some(debian) => format!("apt install {debian}"),
+        None => "install it, or write its full path".to_owned(),
     }
 }
 
@@ -110,6 +116,8 @@ pub(crate) struct ProgramNotFound {
     pub(crate) started: String,
     /// Hint for installing the program.
     pub(crate) hint: String,
+    /// Debian package that contains the program, if installing it would help.
+    pub(crate) package: Option<&'static str>,
 }
 
 /// Returns the cores that the scheduler allows this process to use.

@@ -72,6 +72,7 @@ fn find_program(
                 owner: owner.to_owned(),
                 name: name.to_owned(),
                 hint: missing.hint,
+                package: missing.package,
             };
             around.add_need(line, need);
             missing.started

@@ -47,6 +47,7 @@ pub(crate) enum MachineNeedKind {
         owner: String,
         name: String,
         hint: String,
+        package: Option<&'static str>,
     },
     /// Cores that a service or the load uses.
     Cores { owner: String, cores: Vec<usize> },

@@ -155,9 +155,9 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     if let Some(reason) = sample_data.withheld {
         evaluation.withhold(|_| true, &WithheldBecause::Stated(reason.to_owned()));
     }
-    prony_wording::evaluation(&design, &mut evaluation);
+    prony_wording::compose_evaluation(&design, &mut evaluation);
     let mut rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
-    prony_wording::rounds(&mut rounds);
+    prony_wording::compose_rounds(&mut rounds);
     write_document(
         dir,
         sample_data,

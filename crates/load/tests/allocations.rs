@@ -162,8 +162,8 @@ fn most_held(url: &str, words: &str) -> i64 {
     PEAK_BYTES.load(Ordering::Relaxed)
 }
 
-/// Maximum heap bytes per additional connection. The measured values are about 548 with readiness
-/// and 504 with io_uring, and about 20 more on a busy machine, whose loads last for more half seconds.
+/// Maximum heap bytes per additional connection. The measured values are about 564 with readiness
+/// and 520 with io_uring, and about ten more if a half second of the series ends at another time.
 /// Lower this bound when the measured values decrease.
 const BYTES_PER_CONNECTION_MAX: f64 = 590.0;
 

@@ -180,7 +180,7 @@ impl NetworkLink {
 pub struct LinkValueError {
     /// The value as typed.
     pub typed: String,
-    /// What is wrong with it, with a hint: "is not a link rate (write it like 100Mbit or 1Gbit)".
+    /// Description of the fault, with a hint: "is not a link rate (write it like 100Mbit or 1Gbit)".
     pub what: &'static str,
 }
 
@@ -206,7 +206,7 @@ impl LinkLoss {
     /// Parses a percentage, such as `1%` or `0.05%`.
     ///
     /// # Errors
-    /// What is wrong with the value, with a hint.
+    /// The value has another form, or is out of range.
     pub fn parse(typed: &str) -> Result<Self, LinkValueError> {
         let wrong = |what| LinkValueError::new(typed, what);
         let share = quantity::percent(typed)
@@ -255,7 +255,7 @@ impl LinkRate {
     /// Parses bits per second, such as `100Mbit`, `2.5Gbit`, `512kbit` or `9600bit`.
     ///
     /// # Errors
-    /// What is wrong with the value, with a hint.
+    /// The value has another form, or is out of range.
     pub fn bits(typed: &str) -> Result<u64, LinkValueError> {
         let wrong = |what| LinkValueError::new(typed, what);
         let bits = quantity::bit_rate(typed)
@@ -285,7 +285,7 @@ impl AddressBlock {
     /// blocks. A network is one block, including its first and last addresses.
     ///
     /// # Errors
-    /// What is wrong with the value, with a hint.
+    /// The value has another form, or is out of range.
     pub fn cover(typed: &str) -> Result<Vec<Self>, LinkValueError> {
         let wrong = |what| LinkValueError::new(typed, what);
         let address = |text: &str| {

@@ -80,7 +80,7 @@ impl Session {
     }
 }
 
-/// What sets [`LoadSettings::public`] in every front end.
+/// The setting [`LoadSettings::public`], and the environment variable that sets it in every front end.
 pub(crate) const PUBLIC: (&str, &str) = ("public", "PRONY_PUBLIC=1");
 
 /// Prints the reason why a tool can't run a load to standard error.

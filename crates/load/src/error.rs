@@ -51,7 +51,7 @@ pub fn flag_of(key: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingsError {
     setting: Option<&'static str>,
-    /// Where the invalid text is, such as a file and line; empty if the cause names the setting.
+    /// Location of the invalid text, such as a file and line; empty if the cause names the setting.
     place: String,
     cause: Vec<MessagePart>,
     hints: Vec<Hint>,

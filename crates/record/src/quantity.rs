@@ -15,7 +15,7 @@ pub enum QuantityError {
     Invalid {
         /// The text as typed.
         typed: String,
-        /// What is wrong with it, with a hint: "is not a time; write it like 500ms".
+        /// Description of the fault, with a hint: "is not a time; write it like 500ms".
         what: &'static str,
     },
     /// A time of zero.

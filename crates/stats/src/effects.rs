@@ -53,7 +53,7 @@ pub struct FactorEffect {
 pub struct FactorDependence {
     /// Name of the other factor.
     pub factor: String,
-    /// What is established about the dependence.
+    /// The dependence, as far as the blocks establish it.
     pub dependence: Dependence,
 }
 

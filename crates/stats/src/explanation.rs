@@ -52,8 +52,8 @@ pub fn changed_cost(moved: &[MovedMetric]) -> Option<&MovedMetric> {
     of_all.find(|moved| is_request_cost(moved.metric))
 }
 
-/// Returns true for CPU time of the services and for instructions per request.
-fn is_request_cost(metric: Metric) -> bool {
+/// Returns true for CPU time of the services per request, and for the instructions executed in it.
+pub fn is_request_cost(metric: Metric) -> bool {
     matches!(
         metric,
         Metric::ServerCpuUsPerRequest

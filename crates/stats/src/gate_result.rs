@@ -80,7 +80,7 @@ pub struct GateJudgement {
     pub measure: String,
     /// Outcome of the gate.
     pub ruling: GateOutcome,
-    /// What the outcome is based on.
+    /// Basis of the outcome.
     pub basis: GateBasis,
     /// Numbers that were compared, if there are any.
     pub numbers: Option<GateNumbers>,
@@ -108,7 +108,7 @@ pub enum TrialUnit {
     Load,
 }
 
-/// What the outcome of a gate is based on.
+/// Basis of a gate's outcome: the measurement, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GateBasis {
     /// A verdict, given by its sentence.

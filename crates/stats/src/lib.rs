@@ -51,7 +51,7 @@ pub use estimate::{Estimate, Interval, critical};
 pub use evaluate::{Evaluation, evaluate, evaluate_with};
 pub use explanation::{
     Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding, RateParts,
-    changed_cost,
+    changed_cost, is_request_cost,
 };
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};

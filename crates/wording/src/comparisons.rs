@@ -72,7 +72,7 @@ impl Claim {
     }
 }
 
-/// What a claim says in addition to its comparison.
+/// Facts of the experiment that a claim states besides its comparison.
 struct ClaimContext<'a> {
     margin: f64,
     goals: &'a [String],

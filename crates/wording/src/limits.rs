@@ -12,7 +12,7 @@ pub enum Limit {
         limited: usize,
         /// Number of all trials.
         trials: usize,
-        /// What the generator lacked.
+        /// Reason why the generator was at its limit.
         cause: GeneratorLimit,
     },
     /// The schedule of an open loop was met.
@@ -26,7 +26,7 @@ pub enum Limit {
     Quota {
         /// Name of the service.
         service: String,
-        /// How often it was stopped, over all trials.
+        /// Stops of the service, summed over all trials.
         throttling: Throttling,
     },
     /// A link was full.

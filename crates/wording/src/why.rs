@@ -3,6 +3,7 @@
 use prony_record::number;
 use prony_stats::{
     Comparison, Effect, Explanation, Metric, MovedMetric, MovementRole, Verdict, changed_cost,
+    is_request_cost,
 };
 
 use crate::change::Change;
@@ -107,7 +108,7 @@ impl WhyFacts<'_> {
             ..
         } = self.explanation;
         let is_other = |it: &&MovedMetric| {
-            it.part == MovementRole::With && !is_cpu_cost(it.metric) && it.service.is_none()
+            it.part == MovementRole::With && !is_request_cost(it.metric) && it.service.is_none()
         };
         let has_others = moved.iter().any(|it| is_other(&it)) || !findings.is_empty();
         if moved.is_empty() && !unclear.is_empty() {
@@ -165,17 +166,6 @@ impl WhyFacts<'_> {
             ratio(parts.rate),
         ))
     }
-}
-
-/// Returns true for parts of the services' CPU time, and for what is only spent within it.
-fn is_cpu_cost(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::ServerCpuUsPerRequest
-            | Metric::ServerCpuUserUsPerRequest
-            | Metric::ServerCpuSystemUsPerRequest
-            | Metric::InstructionsPerRequest
-    )
 }
 
 /// The two variants and the metrics that an entry explains: `tcp against unix (request rate)`.

@@ -199,7 +199,7 @@ pub(crate) enum Unreached {
     },
 }
 
-/// What keeps other machines from reaching a service.
+/// Reason why other machines can't reach a service.
 #[derive(Debug)]
 pub(crate) enum HostBarrier {
     UnixSocket,

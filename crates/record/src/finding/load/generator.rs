@@ -298,7 +298,7 @@ pub(in crate::finding) const IO_FALLBACK: FindingInfo = FindingInfo {
 figures! {
     /// A load without io_uring.
     IoFallback {
-        /// Error of the operating system that tells why io_uring is not available.
+        /// Reason why io_uring is not available, as the operating system states it.
         error: String = same,
     }
     |it, _subject| format!(

@@ -124,9 +124,10 @@ fn regenerate(
         let output = help(&args)?;
         let block: Vec<&str> = output.trim_end().lines().map(str::trim_end).collect();
         let block = block.join("\n");
-        let block = match is_markdown {
-            true => format!("\n{block}\n\n{CLOSE}\n"),
-            false => format!("```text\n{block}\n```\n{CLOSE}\n"),
+        let block = if is_markdown {
+            format!("\n{block}\n\n{CLOSE}\n")
+        } else {
+            format!("```text\n{block}\n```\n{CLOSE}\n")
         };
         result.push_str(&block);
     }

@@ -41,9 +41,10 @@ impl AdaptedPlan {
         if variants.any(|variant| variant.levels.get(factor) == Some(name.as_str())) {
             return Ok(());
         }
-        let why = match self.reasons.is_empty() {
-            true => "every variant with this level was removed".to_owned(),
-            false => self.reasons.join("; "),
+        let why = if self.reasons.is_empty() {
+            "every variant with this level was removed".to_owned()
+        } else {
+            self.reasons.join("; ")
         };
         Err(Failure::wrong(format!(
             "--level {typed}: this machine can't run \"{name}\": {why}"
@@ -82,20 +83,19 @@ fn classify(errors: &PlanErrors) -> CannotAdapt {
     let lacks = errors
         .iter()
         .all(|error| error.kind == DiagnosticKind::Machine);
-    match lacks {
-        true => {
-            // Several parts of the plan may fail because this machine lacks the same feature. Print
-            // only the first error, with the number of further errors.
-            let more = match errors.iter().count() as u64 - 1 {
-                0 => String::new(),
-                more => format!(
-                    ", and {}",
-                    number::plural(more, "more error", "more errors")
-                ),
-            };
-            CannotAdapt::Lacks(describe(errors.first()) + &more)
-        }
-        false => CannotAdapt::Wrong(wrong_plan(errors)),
+    if lacks {
+        // Several parts of the plan may fail because this machine lacks the same feature. Print
+        // only the first error, with the number of further errors.
+        let more = match errors.iter().count() as u64 - 1 {
+            0 => String::new(),
+            more => format!(
+                ", and {}",
+                number::plural(more, "more error", "more errors")
+            ),
+        };
+        CannotAdapt::Lacks(describe(errors.first()) + &more)
+    } else {
+        CannotAdapt::Wrong(wrong_plan(errors))
     }
 }
 

@@ -343,15 +343,17 @@ fn conclude(
     }
     let last = document.searches.last();
     if let Some(search) = last.filter(|search| search.end == SearchEnd::NoSuccess) {
-        progress.warn(match search.probes.is_empty() {
-            true => "prony: no request succeeded",
-            false => "prony: the server stopped responding during the search",
+        progress.warn(if search.probes.is_empty() {
+            "prony: no request succeeded"
+        } else {
+            "prony: the server stopped responding during the search"
         });
         return Ending::Doubtful;
     }
-    let mut ending = match document.is_met() {
-        true => Ending::Done,
-        false => Ending::Doubtful,
+    let mut ending = if document.is_met() {
+        Ending::Done
+    } else {
+        Ending::Doubtful
     };
     if let Some(below_per_s) = document.below_per_s {
         let probes = document.searches.iter().flat_map(|search| &search.probes);

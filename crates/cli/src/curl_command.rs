@@ -75,12 +75,11 @@ fn text_of(typed: &str) -> Result<String, SettingsError> {
         input
             .read_to_string(&mut text)
             .map_err(|error| SettingsError::from(error.to_string()).at("standard input"))?;
-        return match text.len() as u64 > COMMAND_BYTES_MAX {
-            true => {
-                let error = format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
-                Err(SettingsError::from(error).at("standard input"))
-            }
-            false => Ok(text),
+        return if text.len() as u64 > COMMAND_BYTES_MAX {
+            let error = format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
+            Err(SettingsError::from(error).at("standard input"))
+        } else {
+            Ok(text)
         };
     }
     let Some(file) = typed.strip_prefix('@') else {

@@ -179,9 +179,10 @@ fn is_final(finished: &ExperimentOutcome) -> bool {
 
 /// Prints a message and asks the experiment to stop.
 pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
-    progress.warn(match interrupt.is_stopped() {
-        false => "prony: interrupted; stopping the services and cleaning up",
-        true => "prony: still cleaning up",
+    progress.warn(if !interrupt.is_stopped() {
+        "prony: interrupted; stopping the services and cleaning up"
+    } else {
+        "prony: still cleaning up"
     });
     interrupt.stop();
 }

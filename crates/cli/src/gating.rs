@@ -390,9 +390,10 @@ fn report_rulings(judged: &RunVerdicts<'_>, strict: bool) {
 /// Prints text to standard output if standard output carries text, or to standard error if it
 /// carries data.
 pub(crate) fn print_text(is_text: bool, text: &str) {
-    match is_text {
-        true => terminal::print(text),
-        false => terminal::print_message(text.trim_end()),
+    if is_text {
+        terminal::print(text)
+    } else {
+        terminal::print_message(text.trim_end())
     }
 }
 

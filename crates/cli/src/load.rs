@@ -300,12 +300,11 @@ fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Rece
         }
         let rate = number::rate(counted as f64 / span.as_secs_f64());
         let last = rounded(span);
-        let what = match is_warming_up {
-            true => format!("warming up, {rate} finished in the last {last}"),
-            false => {
-                let failed = number::count(failed);
-                format!("{rate} ok in the last {last}, {failed} failed so far")
-            }
+        let what = if is_warming_up {
+            format!("warming up, {rate} finished in the last {last}")
+        } else {
+            let failed = number::count(failed);
+            format!("{rate} ok in the last {last}, {failed} failed so far")
         };
         progress.line(&format!(
             "{}: {what}{}",

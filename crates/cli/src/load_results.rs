@@ -69,9 +69,10 @@ fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
             None => progress.warn("prony: no request succeeded"),
         }
     }
-    match has_failed(record) {
-        true => Ending::Doubtful,
-        false => ending,
+    if has_failed(record) {
+        Ending::Doubtful
+    } else {
+        ending
     }
 }
 

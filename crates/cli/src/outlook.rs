@@ -38,11 +38,12 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     let time = match block_time {
         BlockTime::Planned(_) | BlockTime::Searched { .. } if starts_services(plan) => {
             let time = about(&forecast);
-            match settings.precheck && !settings.resume {
-                true => format!(
+            if settings.precheck && !settings.resume {
+                format!(
                     "{time} without the starts of services, which the check before block 1 measures"
-                ),
-                false => format!("{time} without the starts of services"),
+                )
+            } else {
+                format!("{time} without the starts of services")
             }
         }
         BlockTime::Planned(_) | BlockTime::Searched { .. } => about(&forecast),
@@ -65,9 +66,10 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         .collect();
     let metrics: Vec<&str> = plan.metrics.iter().map(|metric| metric.noun()).collect();
     let mut lines = vec![
-        match plan.question.is_empty() {
-            true => plan.name.clone(),
-            false => format!("{}: {}", plan.name, plan.question),
+        if plan.question.is_empty() {
+            plan.name.clone()
+        } else {
+            format!("{}: {}", plan.name, plan.question)
         },
         format!(
             "{}, each once {blocks}; a trial {}; {time}",
@@ -109,9 +111,10 @@ fn starts_services(plan: &Plan) -> bool {
 
 fn blocks_of(forecast: &Forecast) -> String {
     let (least, most) = forecast.blocks;
-    match least == most {
-        true => number::plural(u64::from(least), "block", "blocks"),
-        false => format!("{least} to {most} blocks"),
+    if least == most {
+        number::plural(u64::from(least), "block", "blocks")
+    } else {
+        format!("{least} to {most} blocks")
     }
 }
 
@@ -130,9 +133,10 @@ pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> Block
 
 fn about(forecast: &Forecast) -> String {
     let (soonest, latest) = forecast.time.unwrap_or_default();
-    match soonest == latest {
-        true => format!("about {}", coarse(soonest)),
-        false => format!("about {}, {} at most", coarse(soonest), coarse(latest)),
+    if soonest == latest {
+        format!("about {}", coarse(soonest))
+    } else {
+        format!("about {}, {} at most", coarse(soonest), coarse(latest))
     }
 }
 
@@ -369,9 +373,10 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
     let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
     let cores = (!cores.is_empty()).then(|| format!("on core {}", cores.join(",")));
     let where_: Vec<String> = host.into_iter().chain(place).chain(cores).collect();
-    match where_.is_empty() {
-        true => spec.command.join(" "),
-        false => format!("{} ({})", spec.command.join(" "), where_.join(", ")),
+    if where_.is_empty() {
+        spec.command.join(" ")
+    } else {
+        format!("{} ({})", spec.command.join(" "), where_.join(", "))
     }
 }
 

@@ -36,10 +36,13 @@ pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
         return install(folder.as_deref());
     }
     let page = match typed.command.as_slice() {
-        [topic] if TOPICS.iter().any(|(name, _)| name == topic) => match typed.markdown {
-            true => markdown(topic),
-            false => topic_page(topic),
-        },
+        [topic] if TOPICS.iter().any(|(name, _)| name == topic) => {
+            if typed.markdown {
+                markdown(topic)
+            } else {
+                topic_page(topic)
+            }
+        }
         words => command_page(&found(words)?)?,
     };
     terminal::print(&page);
@@ -150,9 +153,10 @@ fn command_page(page: &clap::Command) -> Result<String, Failure> {
     // these macros.
     let begins = page.find(".TH").unwrap_or(0);
     let (preamble, rest) = page.split_at(begins);
-    let rest = match preamble.is_empty() {
-        true => rest.to_owned(),
-        false => rest.replace(preamble, ""),
+    let rest = if preamble.is_empty() {
+        rest.to_owned()
+    } else {
+        rest.replace(preamble, "")
     };
     Ok(format!("{preamble}{rest}"))
 }

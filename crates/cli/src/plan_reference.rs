@@ -31,9 +31,12 @@ pub(crate) fn markdown() -> String {
 }
 
 fn row(key: &ReferenceKey) -> String {
-    let code = |value: &str| match value.is_empty() {
-        true => String::new(),
-        false => format!("`{}`", value.replace('|', "\\|")),
+    let code = |value: &str| {
+        if value.is_empty() {
+            String::new()
+        } else {
+            format!("`{}`", value.replace('|', "\\|"))
+        }
     };
     // Format literal values as code, but not defaults that are described in words.
     let is_number = key.default.parse::<f64>().is_ok();
@@ -146,9 +149,10 @@ fn object_of(section: &ReferenceSection) -> Value {
     let mut properties = Map::new();
     for key in &section.keys {
         let own = value_schema(&key.value);
-        let mut schema = match section.templates && !accepts_text(&key.value) {
-            true => json!({"anyOf": [own, template()]}),
-            false => own,
+        let mut schema = if section.templates && !accepts_text(&key.value) {
+            json!({"anyOf": [own, template()]})
+        } else {
+            own
         };
         let mut description = key.meaning.clone();
         if !key.default.is_empty() {
@@ -211,9 +215,9 @@ fn value_schema(value: &ValueType) -> Value {
         ]}),
         ValueType::List => json!({"anyOf": [scalar, {"type": "array", "items": scalar}]}),
         ValueType::TextTable => json!({"type": "object", "additionalProperties": scalar}),
-        ValueType::Choice(words) => match words.iter().all(|word| word.parse::<f64>().is_ok()) {
-            // Numeric words are also accepted without quotes, such as `http = 2`.
-            true => {
+        ValueType::Choice(words) => {
+            if words.iter().all(|word| word.parse::<f64>().is_ok()) {
+                // Numeric words are also accepted without quotes, such as `http = 2`.
                 let numbers = words.iter().filter_map(|word| word.parse::<f64>().ok());
                 let values: Vec<Value> = words
                     .iter()
@@ -221,9 +225,10 @@ fn value_schema(value: &ValueType) -> Value {
                     .chain(numbers.map(|number| json!(number)))
                     .collect();
                 json!({"enum": values})
+            } else {
+                json!({"enum": words})
             }
-            false => json!({"enum": words}),
-        },
+        }
         ValueType::Table => json!({"type": "object"}),
         ValueType::TableArray => json!({"type": "array", "items": {"type": "object"}}),
         ValueType::Either(types) => {

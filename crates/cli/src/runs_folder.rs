@@ -56,9 +56,12 @@ pub(crate) fn for_new_run(name: &str) -> PathBuf {
         .replace('T', "-");
     let name: String = name
         .chars()
-        .map(|c| match c.is_whitespace() || c == '/' {
-            true => '-',
-            false => c,
+        .map(|c| {
+            if c.is_whitespace() || c == '/' {
+                '-'
+            } else {
+                c
+            }
         })
         .collect();
     PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"))

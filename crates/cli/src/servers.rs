@@ -287,10 +287,11 @@ fn text(
     let settings = Table::try_from(settings).map_err(Failure::wrong)?;
     for (key, value) in settings {
         let value = without_templates(value);
-        match LENGTHS.contains(&key.as_str()) {
-            true => trials.insert(key, value),
+        if LENGTHS.contains(&key.as_str()) {
+            trials.insert(key, value)
+        } else {
             // Credentials for every server replace the credentials of individual servers.
-            false => load.insert(key, value),
+            load.insert(key, value)
         };
     }
     if let Some(rule) = given.bodies {

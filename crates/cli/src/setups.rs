@@ -121,28 +121,28 @@ fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option
         let text = String::from_utf8_lossy(bytes);
         text.lines().map(|line| line.trim().to_owned()).collect()
     };
-    let everywhere = match is_same {
-        true => BTreeSet::new(),
-        false => {
-            let mut sets = files.iter().map(|bytes| lines_of(bytes));
-            let first = sets.next().unwrap_or_default();
-            sets.fold(first, |common, set| {
-                common.intersection(&set).cloned().collect()
-            })
-        }
+    let everywhere = if is_same {
+        BTreeSet::new()
+    } else {
+        let mut sets = files.iter().map(|bytes| lines_of(bytes));
+        let first = sets.next().unwrap_or_default();
+        sets.fold(first, |common, set| {
+            common.intersection(&set).cloned().collect()
+        })
     };
     for setting in &mut values {
         let Some(own) = setting else { continue };
         let SettingValue::File(bytes) = &own.value else {
             continue;
         };
-        *setting = match is_same {
-            true => None,
-            false => Some(Setting::new(
+        *setting = if is_same {
+            None
+        } else {
+            Some(Setting::new(
                 subject,
                 part,
                 SettingValue::Line(file_lines(part, bytes, &everywhere)),
-            )),
+            ))
         };
     }
     values

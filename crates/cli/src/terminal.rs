@@ -43,9 +43,10 @@ pub(crate) fn print_data(text: &str) {
 
 /// Prints a line to standard error.
 pub(crate) fn print_message(line: &str) {
-    let columns = match io::stderr().is_terminal() {
-        true => termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col.into()),
-        false => 0,
+    let columns = if io::stderr().is_terminal() {
+        termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col.into())
+    } else {
+        0
     };
     let text = wrapped(&sanitized(line), columns);
     // An error on standard error can't be reported anywhere else.

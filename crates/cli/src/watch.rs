@@ -42,9 +42,10 @@ impl<'a> ExperimentWatcher<'a> {
             let levels: Vec<&str> = variant.levels.iter().map(|(_, level)| level).collect();
             (variant.id.as_str(), levels.join(" "))
         };
-        let title = match plan.question.is_empty() {
-            true => plan.name.clone(),
-            false => format!("{}: {}", plan.name, plan.question),
+        let title = if plan.question.is_empty() {
+            plan.name.clone()
+        } else {
+            format!("{}: {}", plan.name, plan.question)
         };
         ExperimentWatcher {
             progress,

@@ -31,18 +31,20 @@ pub(crate) fn default_port(is_tls: bool) -> u16 {
 
 /// Returns the host as written in a URL: an IPv6 address is in brackets.
 pub(crate) fn bracketed(host: &str) -> Cow<'_, str> {
-    match host.contains(':') {
-        true => Cow::Owned(format!("[{host}]")),
-        false => Cow::Borrowed(host),
+    if host.contains(':') {
+        Cow::Owned(format!("[{host}]"))
+    } else {
+        Cow::Borrowed(host)
     }
 }
 
 /// Returns the value of a Host header, with the port only if it isn't the scheme's default.
 pub(crate) fn host_header(host: &str, port: u16, is_tls: bool) -> String {
     let host = bracketed(host);
-    match port == default_port(is_tls) {
-        true => host.into_owned(),
-        false => format!("{host}:{port}"),
+    if port == default_port(is_tls) {
+        host.into_owned()
+    } else {
+        format!("{host}:{port}")
     }
 }
 

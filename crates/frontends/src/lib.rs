@@ -75,9 +75,10 @@ impl Tool {
             Tool::Ab => ab::run(arguments, session),
             Tool::Siege => siege::run(arguments, session),
         };
-        match output::output_failed() {
-            true => Ending::Refused,
-            false => ending,
+        if output::output_failed() {
+            Ending::Refused
+        } else {
+            ending
         }
     }
 }

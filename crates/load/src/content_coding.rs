@@ -139,9 +139,10 @@ fn deflate<'a>(mut inner: Box<dyn Read + 'a>) -> io::Result<Box<dyn Read + 'a>> 
     let is_zlib = matches!(head[..], [cmf, flags]
         if cmf & 0x0f == 8 && (u16::from(cmf) << 8 | u16::from(flags)).is_multiple_of(31));
     let whole = io::Cursor::new(head).chain(inner);
-    Ok(match is_zlib {
-        true => Box::new(ZlibDecoder::new(whole)),
-        false => Box::new(DeflateDecoder::new(whole)),
+    Ok(if is_zlib {
+        Box::new(ZlibDecoder::new(whole))
+    } else {
+        Box::new(DeflateDecoder::new(whole))
     })
 }
 

@@ -130,9 +130,10 @@ impl Cookie {
     /// Returns true if the cookie is sent with a request for `url`. `host` is the URL's host in
     /// lower case. Secure cookies are sent over TLS, and to loopback hosts, as in browsers.
     fn is_for(&self, host: &str, url: CookieUrl<'_>) -> bool {
-        let by_host = match self.is_of_host {
-            true => host == self.domain,
-            false => is_within(host, &self.domain),
+        let by_host = if self.is_of_host {
+            host == self.domain
+        } else {
+            is_within(host, &self.domain)
         };
         by_host
             && is_below(url.path, &self.path)

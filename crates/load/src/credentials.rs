@@ -81,9 +81,10 @@ impl fmt::Debug for Credentials {
 pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), SettingsError> {
     const HTTP: &str = "http://";
     let has_scheme = crate::url::has_scheme(typed);
-    let whole = match has_scheme {
-        true => typed.to_owned(),
-        false => format!("{HTTP}{typed}"),
+    let whole = if has_scheme {
+        typed.to_owned()
+    } else {
+        format!("{HTTP}{typed}")
     };
     let Some(userinfo) = redact::userinfo(&whole) else {
         return Ok((typed.to_owned(), None));
@@ -91,9 +92,10 @@ pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), SettingsE
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let credentials = format!("{}:{}", decoded(user)?, decoded(password)?);
     let without = redact::url(&whole);
-    let without = match has_scheme {
-        true => without,
-        false => without[HTTP.len()..].to_owned(),
+    let without = if has_scheme {
+        without
+    } else {
+        without[HTTP.len()..].to_owned()
     };
     Ok((without, Some(Credentials(credentials))))
 }

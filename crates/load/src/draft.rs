@@ -136,9 +136,10 @@ pub(crate) fn drafts(
         body,
         form_header,
     };
-    let read = match list.len() > SERIALIZED_LINES_MAX {
-        true => reader.long()?,
-        false => reader.short()?,
+    let read = if list.len() > SERIALIZED_LINES_MAX {
+        reader.long()?
+    } else {
+        reader.short()?
     };
     Ok(DraftList { rows, ..read })
 }
@@ -200,9 +201,10 @@ impl ListReader<'_> {
                     Ok::<_, SettingsError>(new)
                 })?;
             let path = &line.url[origin_bytes..];
-            match url::is_plain_path(path) {
-                true => lines.push(form, path, body),
-                false => lines.push(form, &self.url(&line)?.path, body),
+            if url::is_plain_path(path) {
+                lines.push(form, path, body)
+            } else {
+                lines.push(form, &self.url(&line)?.path, body)
             }
         }
         read.long_list = Some(lines);
@@ -330,9 +332,10 @@ impl<'a> FormIndex<'a> {
             origin,
             method: line.method.clone(),
             headers: line.headers.clone(),
-            body: match body_varies {
-                true => ListedBody::None,
-                false => line.body.clone(),
+            body: if body_varies {
+                ListedBody::None
+            } else {
+                line.body.clone()
             },
             body_varies,
             expect_status: line.expect_status.clone(),
@@ -488,9 +491,10 @@ impl Drafter<'_> {
             .map_err(|error| source.within("urls", error))?;
         let mut headers = Vec::with_capacity(source.headers.len());
         for (name, value) in &source.headers {
-            let place = match name.eq_ignore_ascii_case("host") {
-                true => ValuePlace::Host,
-                false => ValuePlace::Header,
+            let place = if name.eq_ignore_ascii_case("host") {
+                ValuePlace::Host
+            } else {
+                ValuePlace::Header
             };
             let marked = self.marked(value, place, &mut marks);
             let marked = marked.map_err(|error| source.within("header", error))?;
@@ -501,9 +505,10 @@ impl Drafter<'_> {
             body.extend_from_slice(marks.mark_listed(Value::ListedBody).as_bytes());
             body_varies = true;
         }
-        let pieces = match source.varying.body {
-            true => &[],
-            false => source.body,
+        let pieces = if source.varying.body {
+            &[]
+        } else {
+            source.body
         };
         for piece in pieces {
             let Some(text) = self.template(piece) else {
@@ -542,12 +547,13 @@ impl Drafter<'_> {
 
     /// Removes dot segments from a URL's path, as curl and browsers do.
     fn normalized(&self, url: Url) -> Url {
-        match self.path_as_is {
-            true => url,
-            false => Url {
+        if self.path_as_is {
+            url
+        } else {
+            Url {
                 path: reference::without_dots(&url.path),
                 ..url
-            },
+            }
         }
     }
 

@@ -134,12 +134,11 @@ impl Groups {
             lines: self.other_lines,
         });
         let each = self.named.iter().map(|(name, origin_at, lines)| {
-            let name = match self.have_one_origin {
-                true => {
-                    let (method, url) = name.split_at(*origin_at);
-                    method.to_owned() + &url[origin_of(url).len()..]
-                }
-                false => name.clone(),
+            let name = if self.have_one_origin {
+                let (method, url) = name.split_at(*origin_at);
+                method.to_owned() + &url[origin_of(url).len()..]
+            } else {
+                name.clone()
             };
             EntryInfo {
                 name: truncated(&name, NAME_CHARS_MAX).into_owned(),
@@ -173,9 +172,10 @@ fn push_path_pattern(path: &str, pattern: &mut String) {
         }
         // The extension of a file name is kept: `{id}.html`.
         let (stem, extension) = segment.split_at(segment.find('.').unwrap_or(segment.len()));
-        match is_id(stem) {
-            true => pattern.extend([ID, extension]),
-            false => pattern.push_str(segment),
+        if is_id(stem) {
+            pattern.extend([ID, extension])
+        } else {
+            pattern.push_str(segment)
         }
     }
 }

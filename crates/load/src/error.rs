@@ -336,9 +336,10 @@ fn toml_value(value: &str) -> String {
         && value.starts_with(|first: char| first.is_ascii_digit())
         && value.ends_with(|last: char| last.is_ascii_digit());
     let is_quoted = |quote| value.len() > 1 && value.starts_with(quote) && value.ends_with(quote);
-    match is_number || matches!(value, "true" | "false") || is_quoted('"') || is_quoted('\'') {
-        true => value.to_owned(),
-        false => format!("{value:?}"),
+    if is_number || matches!(value, "true" | "false") || is_quoted('"') || is_quoted('\'') {
+        value.to_owned()
+    } else {
+        format!("{value:?}")
     }
 }
 

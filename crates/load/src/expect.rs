@@ -102,9 +102,10 @@ impl ReceivedBody {
         let (Some(expected), Some(hash)) = (expected.sha256, &mut self.hash) else {
             return Outcome::Ok;
         };
-        match hash.finalize_reset()[..] == expected {
-            true => Outcome::Ok,
-            false => Outcome::UnexpectedBody,
+        if hash.finalize_reset()[..] == expected {
+            Outcome::Ok
+        } else {
+            Outcome::UnexpectedBody
         }
     }
 }

@@ -20,9 +20,10 @@ const STREAM_BYTES_MAX: u64 = 64 << 20;
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    let limit = match metadata.is_file() {
-        true => limit,
-        false => limit.min(STREAM_BYTES_MAX),
+    let limit = if metadata.is_file() {
+        limit
+    } else {
+        limit.min(STREAM_BYTES_MAX)
     };
     if metadata.len() > limit {
         return Err(too_large(limit));
@@ -33,9 +34,10 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
         .try_reserve_exact(size.saturating_add(1))
         .map_err(|_| Error::from(ErrorKind::OutOfMemory))?;
     file.take(limit + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(too_large(limit)),
-        false => Ok(bytes),
+    if bytes.len() as u64 > limit {
+        Err(too_large(limit))
+    } else {
+        Ok(bytes)
     }
 }
 

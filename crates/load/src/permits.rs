@@ -58,9 +58,10 @@ mod tests {
         let permits = Permits::new(move |name, address| {
             let address = address.map_or(String::new(), |it| it.to_string());
             seen.lock().unwrap().push((name.to_owned(), address));
-            match name == good {
-                true => Ok(()),
-                false => Err("no".to_owned()),
+            if name == good {
+                Ok(())
+            } else {
+                Err("no".to_owned())
             }
         });
         let mut settings = LoadSettings::typed(words);

@@ -131,9 +131,10 @@ impl<'a> SerializedParts<'a> {
         let url = &draft.url;
         let (path, headers) = match proxy {
             Some(proxy) => {
-                let path = match url.tls {
-                    true => Cow::from(&url.path),
-                    false => Cow::from(url.text()),
+                let path = if url.tls {
+                    Cow::from(&url.path)
+                } else {
+                    Cow::from(url.text())
                 };
                 (path, Cow::from(proxy.headers(url, &draft.headers)))
             }

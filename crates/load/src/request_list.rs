@@ -162,12 +162,13 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
         return Ok(());
     }
     let error = SettingsError::of("cookies").text(" and the header ");
-    let error = match settings.header.iter().any(|line| {
+    let error = if settings.header.iter().any(|line| {
         let name = line.split(':').next().unwrap_or_default();
         name.trim().eq_ignore_ascii_case(COOKIE)
     }) {
-        true => error.and_value("header", "'Cookie: …'"),
-        false => error.text("Cookie"),
+        error.and_value("header", "'Cookie: …'")
+    } else {
+        error.text("Cookie")
     };
     let error = error.text(" can't be combined, because each user sends its own cookies");
     Err(error.hint("remove one of them").at(&draft.place))

@@ -147,12 +147,13 @@ impl RequestTemplate {
         let fields = FieldsTemplate::new(draft, marks, &parts)?;
         let head_bytes = head_bytes(&marked.bytes);
         let (head, framed) = marked.bytes.split_at(head_bytes);
-        let body = match draft.body_varies {
-            true => BodyTemplate::Varying(marks.split(&draft.body)),
-            false => BodyTemplate::Fixed {
+        let body = if draft.body_varies {
+            BodyTemplate::Varying(marks.split(&draft.body))
+        } else {
+            BodyTemplate::Fixed {
                 body: draft.body.clone(),
                 framed: framed.to_vec(),
-            },
+            }
         };
         Ok(Some(RequestTemplate {
             values: marks.values().to_vec(),
@@ -242,13 +243,13 @@ impl RequestTemplate {
                 }
             }
         }
-        request.origin = self
-            .origin
-            .as_ref()
-            .map(|origin| match self.values.is_empty() {
-                true => origin.marked.clone(),
-                false => origin.parts(buffers, body),
-            });
+        request.origin = self.origin.as_ref().map(|origin| {
+            if self.values.is_empty() {
+                origin.marked.clone()
+            } else {
+                origin.parts(buffers, body)
+            }
+        });
         buffers.body = varying;
     }
 

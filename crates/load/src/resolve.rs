@@ -142,10 +142,13 @@ impl Resolver<'_> {
     pub(crate) fn allow(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), SpecError> {
         if let Some(permits) = self.permits {
             let is_fixed = self.fixed(url).is_some();
-            let permitted = addresses.iter().try_for_each(|address| match is_fixed {
-                // `--resolve` can assign an address to any name, so the address itself is checked.
-                true => permits.ask(&address.to_string(), Some(*address)),
-                false => permits.ask(&url.host, Some(*address)),
+            let permitted = addresses.iter().try_for_each(|address| {
+                if is_fixed {
+                    // `--resolve` can assign an address to any name, so the address itself is checked.
+                    permits.ask(&address.to_string(), Some(*address))
+                } else {
+                    permits.ask(&url.host, Some(*address))
+                }
             });
             return Ok(permitted?);
         }
@@ -162,9 +165,10 @@ impl Resolver<'_> {
         let Some(address) = refused.next() else {
             return Ok(());
         };
-        let reason = match is_metadata(*address) {
-            true => "may belong to a cloud's metadata service, which hands out credentials",
-            false => "is outside the loopback and private ranges",
+        let reason = if is_metadata(*address) {
+            "may belong to a cloud's metadata service, which hands out credentials"
+        } else {
+            "is outside the loopback and private ranges"
         };
         let error = SettingsError::from(format!(
             "{} {reason}; if you are allowed to load that server, set ",
@@ -213,12 +217,13 @@ impl Resolver<'_> {
         }
         let ips: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
         self.allow(url, &ips)?;
-        let suited: Vec<SocketAddr> = match addresses.iter().any(|a| self.sources.suit(a.ip())) {
-            true => addresses
+        let suited: Vec<SocketAddr> = if addresses.iter().any(|a| self.sources.suit(a.ip())) {
+            addresses
                 .into_iter()
                 .filter(|a| self.sources.suit(a.ip()))
-                .collect(),
-            false => addresses,
+                .collect()
+        } else {
+            addresses
         };
         let found = match &suited[..] {
             [_, _, ..] => suited.iter().find(|address| reachable(address)),

@@ -106,9 +106,10 @@ impl ResponseRules {
             .map(|own| own.unwrap_or_else(|| settings.expect_status()))
             .collect();
         ResponseRules {
-            expect: match statuses_by_form.is_empty() {
-                true => expect,
-                false => expect.with_any_status(),
+            expect: if statuses_by_form.is_empty() {
+                expect
+            } else {
+                expect.with_any_status()
             },
             statuses_by_form,
             timeout: Some(Nanos::from(settings.timeout())).filter(|t| t.0 > 0),
@@ -535,9 +536,10 @@ impl LoadSpec {
         let here = self.placement.shards.items(u64::from(self.connections)) as u32;
         let both = open_files::needed(here.saturating_mul(2), self.placement.shards.workers);
         let has_files = self.placement.bypass.is_some() || both <= system::open_files_limit();
-        match self.transport.protocols.streams > 1 && has_files {
-            true => 2 * connections,
-            false => connections,
+        if self.transport.protocols.streams > 1 && has_files {
+            2 * connections
+        } else {
+            connections
         }
     }
 }

@@ -44,9 +44,10 @@ impl StallWatch {
     /// that counts as a stall within the measured part.
     #[inline]
     pub(crate) fn gap(&mut self, expected: Nanos, now: Nanos) -> Nanos {
-        match now.since(expected) < STALL_MIN {
-            true => Nanos::ZERO,
-            false => self.stalled(expected, now),
+        if now.since(expected) < STALL_MIN {
+            Nanos::ZERO
+        } else {
+            self.stalled(expected, now)
         }
     }
 

@@ -100,9 +100,10 @@ impl Url {
 
     /// Host as written in a URL: an IPv6 address is in brackets.
     pub(crate) fn bracketed_host(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
+        if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
         }
     }
 
@@ -140,9 +141,10 @@ fn zone(whole: &str) -> Option<&str> {
 
 /// Length of the part of a typed URL before its path: 0 if the URL is a path.
 pub(crate) fn origin_bytes(typed: &str) -> usize {
-    let host = match has_scheme(typed) {
-        true => typed.find("://").map_or(0, |scheme| scheme + "://".len()),
-        false => 0,
+    let host = if has_scheme(typed) {
+        typed.find("://").map_or(0, |scheme| scheme + "://".len())
+    } else {
+        0
     };
     let path = typed[host..].find(['/', '?', '#']);
     path.map_or(typed.len(), |path| host + path)
@@ -209,9 +211,10 @@ fn must_be_encoded(shown: &str, character: char) -> String {
 
 /// Returns the position of the authority in a URL with a scheme.
 fn authority_of(whole: &str) -> Option<std::ops::Range<usize>> {
-    let start = match has_scheme(whole) {
-        true => whole.find("://")? + "://".len(),
-        false => return None,
+    let start = if has_scheme(whole) {
+        whole.find("://")? + "://".len()
+    } else {
+        return None;
     };
     let length = whole[start..].find(['/', '?', '#']);
     Some(start..length.map_or(whole.len(), |length| start + length))

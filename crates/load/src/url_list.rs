@@ -62,9 +62,10 @@ impl UrlList {
     pub(crate) fn read(path: &Path) -> Result<UrlList, SettingsError> {
         let list = UrlList {
             text: read_text(path)?,
-            shown: match path == Path::new(STDIN) {
-                true => "standard input".to_owned(),
-                false => path.display().to_string(),
+            shown: if path == Path::new(STDIN) {
+                "standard input".to_owned()
+            } else {
+                path.display().to_string()
             },
             folder: folder_of(path).to_owned(),
         };

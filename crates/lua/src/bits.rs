@@ -50,9 +50,10 @@ fn places(of: &[u32]) -> u32 {
 /// negative.
 fn tohex(bits: u32, digits: Option<i32>) -> String {
     let wanted = digits.unwrap_or(8);
-    let all = match wanted < 0 {
-        true => format!("{bits:08X}"),
-        false => format!("{bits:08x}"),
+    let all = if wanted < 0 {
+        format!("{bits:08X}")
+    } else {
+        format!("{bits:08x}")
     };
     let count = wanted.unsigned_abs().min(8) as usize;
     all[8 - count..].to_owned()

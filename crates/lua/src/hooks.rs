@@ -179,9 +179,10 @@ impl Director for LuaHooks<'_> {
             ends: false,
             // Heads are needed for the `response` hook and for counting the responses of a batch.
             heads: settings.has.response || settings.batch > 1,
-            body_bytes: match settings.has.response {
-                true => settings.body_bytes_max,
-                false => 0,
+            body_bytes: if settings.has.response {
+                settings.body_bytes_max
+            } else {
+                0
             },
         }
     }

@@ -117,9 +117,10 @@ impl LuaLoad {
             elsewhere,
             has: first.map(DefinedHooks::of).unwrap_or_default(),
             batch: 1,
-            form: match setup.sends_bytes {
-                true => RequestForm::Bytes,
-                false => RequestForm::Written,
+            form: if setup.sends_bytes {
+                RequestForm::Bytes
+            } else {
+                RequestForm::Written
             },
             body_bytes_max: BODY_BYTES_MAX,
         };
@@ -226,9 +227,10 @@ fn figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
     let (record, recorder) = (&result.record, &result.recorder);
     let outcomes = recorder.outcomes();
     let not_fine = recorder.statuses().filter(|(status, _)| *status > 399);
-    let latency = match spec.info().is_open() {
-        true => recorder.response_time(),
-        false => recorder.service_time(),
+    let latency = if spec.info().is_open() {
+        recorder.response_time()
+    } else {
+        recorder.service_time()
     };
     WrkFigures {
         latency: Statistics::of_times(latency),

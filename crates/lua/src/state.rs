@@ -254,12 +254,12 @@ impl LuaState {
         os.set("execute", execute)?;
         lua.load(DIALECT).set_name(format!("={OWN_CHUNK}")).exec()?;
         lua.load(PRELUDE).set_name(format!("={OWN_CHUNK}")).exec()?;
-        match seed.prints_to_stderr {
-            true => lua
-                .load(PRINT_TO_STDERR)
+        if seed.prints_to_stderr {
+            lua.load(PRINT_TO_STDERR)
                 .set_name(format!("={OWN_CHUNK}"))
-                .exec(),
-            false => Ok(()),
+                .exec()
+        } else {
+            Ok(())
         }
     }
 

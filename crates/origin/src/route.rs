@@ -112,9 +112,10 @@ fn slow(n: &str, query: Option<&str>) -> Result<Route, NoRoute> {
 fn status(code: &str) -> Result<StatusCode, NoRoute> {
     let bad = || BadPathValue::Status(code.to_owned());
     let status = StatusCode::from_bytes(code.as_bytes()).map_err(|_| bad())?;
-    match status.is_informational() {
-        true => Err(bad().into()),
-        false => Ok(status),
+    if status.is_informational() {
+        Err(bad().into())
+    } else {
+        Ok(status)
     }
 }
 

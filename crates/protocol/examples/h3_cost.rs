@@ -166,9 +166,10 @@ fn response(section: Vec<u8>) -> Vec<u8> {
 
 fn integer(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
     let most = (1 << bits) - 1;
-    match number < most {
-        true => out.push(pattern | number as u8),
-        false => out.extend_from_slice(&[pattern | most as u8, (number - most) as u8]),
+    if number < most {
+        out.push(pattern | number as u8)
+    } else {
+        out.extend_from_slice(&[pattern | most as u8, (number - most) as u8])
     }
 }
 

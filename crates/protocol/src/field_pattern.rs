@@ -60,16 +60,17 @@ impl FieldPattern {
             let name_bytes = name.len() as u32;
             let mut encoded_name = Vec::new();
             C::encode_name(name, &mut encoded_name);
-            pieces.push(match is_length {
-                true => BlockPiece::Length {
+            pieces.push(if is_length {
+                BlockPiece::Length {
                     encoded_name,
                     name_bytes,
-                },
-                false => BlockPiece::Varying {
+                }
+            } else {
+                BlockPiece::Varying {
                     encoded_name,
                     name_bytes,
                     value: value.to_owned(),
-                },
+                }
             });
         })?;
         flush(&mut block, &mut pieces);

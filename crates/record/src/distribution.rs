@@ -127,9 +127,12 @@ impl Distribution {
     pub fn count_from(&self, time: Nanos) -> u64 {
         let both = [Some(&self.known), self.bounds()];
         // `count_between` would count the last bucket for any time beyond the histogram's range.
-        let from = |times: &Histogram<u64>| match time.0 > times.max() {
-            true => 0,
-            false => times.count_between(time.0, LONGEST_NS),
+        let from = |times: &Histogram<u64>| {
+            if time.0 > times.max() {
+                0
+            } else {
+                times.count_between(time.0, LONGEST_NS)
+            }
         };
         both.into_iter().flatten().map(from).sum()
     }

@@ -21,9 +21,10 @@ impl Stalls {
     /// Adds later stalls of the same worker.
     #[must_use]
     pub fn and(self, later: Stalls) -> Stalls {
-        let longest = match later.longest_s > self.longest_s {
-            true => later,
-            false => self,
+        let longest = if later.longest_s > self.longest_s {
+            later
+        } else {
+            self
         };
         Stalls {
             count: self.count + later.count,
@@ -36,9 +37,10 @@ impl Stalls {
     /// workers of a process stall at the same time, so their stalls must not be added up.
     #[must_use]
     pub fn longer(self, other: Stalls) -> Stalls {
-        match other.total_s > self.total_s {
-            true => other,
-            false => self,
+        if other.total_s > self.total_s {
+            other
+        } else {
+            self
         }
     }
 }

@@ -68,23 +68,26 @@ impl<'de> Visitor<'de> for BoundedNumbersVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<BoundedNumbers, E> {
-        match number > NUMBER_MAX {
-            true => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
-            false => Ok(BoundedNumbers),
+        if number > NUMBER_MAX {
+            Err(E::invalid_value(de::Unexpected::Unsigned(number), &self))
+        } else {
+            Ok(BoundedNumbers)
         }
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> std::result::Result<BoundedNumbers, E> {
-        match number.unsigned_abs() > NUMBER_MAX {
-            true => Err(E::invalid_value(de::Unexpected::Signed(number), &self)),
-            false => Ok(BoundedNumbers),
+        if number.unsigned_abs() > NUMBER_MAX {
+            Err(E::invalid_value(de::Unexpected::Signed(number), &self))
+        } else {
+            Ok(BoundedNumbers)
         }
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> std::result::Result<BoundedNumbers, E> {
-        match number.abs() > NUMBER_MAX as f64 {
-            true => Err(E::invalid_value(de::Unexpected::Float(number), &self)),
-            false => Ok(BoundedNumbers),
+        if number.abs() > NUMBER_MAX as f64 {
+            Err(E::invalid_value(de::Unexpected::Float(number), &self))
+        } else {
+            Ok(BoundedNumbers)
         }
     }
 

@@ -47,9 +47,10 @@ impl Throttling {
     #[must_use]
     pub fn worse(self, other: Throttling) -> Throttling {
         let (one, two) = (self.throttled_periods, other.throttled_periods);
-        match two > one || (one == two && other.quota_cores < self.quota_cores) {
-            true => other,
-            false => self,
+        if two > one || (one == two && other.quota_cores < self.quota_cores) {
+            other
+        } else {
+            self
         }
     }
 

@@ -218,9 +218,10 @@ fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     let known: Values = known.collect();
     // The record of a search covers only one probe, so it can't replace the stored metrics.
     let is_search = stated.is_some_and(|stated| stated.search.is_some());
-    match known.is_empty() && !is_search {
-        true => prony_stats::of_record(record),
-        false => known,
+    if known.is_empty() && !is_search {
+        prony_stats::of_record(record)
+    } else {
+        known
     }
 }
 

@@ -49,9 +49,10 @@ fn block(block: &Block, below: &str) -> String {
         Block::Callout(callout) => {
             let parts = callout.parts.iter().map(|(text, is_strong)| {
                 let kept = text.trim();
-                match *is_strong && !kept.is_empty() {
-                    true => text.replace(kept, &format!("**{}**", escaped(kept))),
-                    false => escaped(text),
+                if *is_strong && !kept.is_empty() {
+                    text.replace(kept, &format!("**{}**", escaped(kept)))
+                } else {
+                    escaped(text)
                 }
             });
             let detail = match callout.detail.as_str() {

@@ -64,9 +64,10 @@ fn slices(experiment: &Experiment) -> Option<String> {
     let mut lengths: Vec<f64> = lengths.collect();
     lengths.sort_by(f64::total_cmp);
     let median = lengths.get(lengths.len() / 2)?;
-    let rounds = match least == most {
-        true => number::plural(most as u64, "round", "rounds"),
-        false => format!("{least} to {most} rounds"),
+    let rounds = if least == most {
+        number::plural(most as u64, "round", "rounds")
+    } else {
+        format!("{least} to {most} rounds")
     };
     Some(format!(
         "{rounds} in each block; {} of each slice is counted",

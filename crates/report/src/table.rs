@@ -73,9 +73,10 @@ impl TableCell {
     fn text(&self) -> String {
         let others = self.lines.iter().skip(1);
         let others: Vec<&str> = others.map(|(text, _)| text.as_str()).collect();
-        match others.is_empty() {
-            true => self.main().to_owned(),
-            false => format!("{} ({})", self.main(), others.join(", ")),
+        if others.is_empty() {
+            self.main().to_owned()
+        } else {
+            format!("{} ({})", self.main(), others.join(", "))
         }
     }
 }

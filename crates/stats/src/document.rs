@@ -92,12 +92,13 @@ pub struct VerdictDocument {
 /// Reads a margin. It is 0 in documents of earlier versions.
 fn stored_margin<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let margin = f64::deserialize(from)?;
-    match (0.0..1.0).contains(&margin) {
-        true => Ok(margin),
-        false => Err(D::Error::invalid_value(
+    if (0.0..1.0).contains(&margin) {
+        Ok(margin)
+    } else {
+        Err(D::Error::invalid_value(
             Unexpected::Float(margin),
             &"a margin of at least 0 and below 1",
-        )),
+        ))
     }
 }
 

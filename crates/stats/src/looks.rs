@@ -46,12 +46,13 @@ pub(crate) fn stored_looks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Loo
     let is_possible = |look: &Look| {
         (1..=BLOCKS_MAX).contains(&look.blocks) && (0.0..=1.0).contains(&look.spent_share)
     };
-    match looks.iter().all(is_possible) && looks.is_sorted_by(|a, b| a.blocks < b.blocks) {
-        true => Ok(looks),
-        false => Err(D::Error::custom(format!(
+    if looks.iter().all(is_possible) && looks.is_sorted_by(|a, b| a.blocks < b.blocks) {
+        Ok(looks)
+    } else {
+        Err(D::Error::custom(format!(
             "looks must have increasing numbers of blocks, from 1 to {BLOCKS_MAX}, and shares from \
-             0 to 1"
-        ))),
+         0 to 1"
+        )))
     }
 }
 

@@ -97,12 +97,11 @@ pub(crate) fn shown_mean(blocks: &[Block<'_>], variant: usize, metric: Metric) -
     }
     let is_geometric =
         metric.scale() == Scale::Ratio && values.iter().all(|&value| metric.admits(value));
-    Some(match is_geometric {
-        true => {
-            let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-            mean(&logs).exp()
-        }
-        false => mean(&values),
+    Some(if is_geometric {
+        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        mean(&logs).exp()
+    } else {
+        mean(&values)
     })
 }
 

@@ -329,9 +329,10 @@ impl<'a> Connection<'a> {
             return Outcome::Reject(segment.acknowledgment);
         }
         if flags.has(Flags::RST) {
-            return match acknowledges {
-                true => Outcome::Failed(Failure::Refused),
-                false => Outcome::Dropped,
+            return if acknowledges {
+                Outcome::Failed(Failure::Refused)
+            } else {
+                Outcome::Dropped
             };
         }
         if !flags.has(Flags::SYN) || !acknowledges {
@@ -380,9 +381,10 @@ impl<'a> Connection<'a> {
     /// connection is not established yet.
     pub(crate) fn handle_unreachable(&mut self, sequence: Sequence, kind: Unreachable) -> Outcome {
         // An established connection may survive, because the route may be restored (RFC 5461 §2).
-        match self.is_connecting() && sequence == self.initial {
-            true => Outcome::Failed(Failure::Unreachable(kind)),
-            false => Outcome::Nothing,
+        if self.is_connecting() && sequence == self.initial {
+            Outcome::Failed(Failure::Unreachable(kind))
+        } else {
+            Outcome::Nothing
         }
     }
 
@@ -442,9 +444,10 @@ impl<'a> Connection<'a> {
         }
         self.receiver.expire(now);
         let is_late = matches!(self.phase, Phase::FinWait { deadline } if deadline <= now);
-        match self.sender.expire(now) && !is_late {
-            true => Outcome::Nothing,
-            false => Outcome::Failed(Failure::TimedOut),
+        if self.sender.expire(now) && !is_late {
+            Outcome::Nothing
+        } else {
+            Outcome::Failed(Failure::TimedOut)
         }
     }
 

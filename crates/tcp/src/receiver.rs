@@ -169,9 +169,10 @@ impl Receiver {
         }
         let size = (data.len() as u32).min(self.segment_size_max);
         self.full_segment = self.full_segment.max(size);
-        let known = match start.is_before(self.next) {
-            true => (self.next.since(start) as usize).min(data.len()),
-            false => 0,
+        let known = if start.is_before(self.next) {
+            (self.next.since(start) as usize).min(data.len())
+        } else {
+            0
         };
         if known == data.len() {
             self.ack_due = AckDue::Now;

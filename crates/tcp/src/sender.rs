@@ -291,13 +291,14 @@ impl<'a> Sender<'a> {
         retransmission: bool,
     ) -> Option<Transmission> {
         let data_end = self.end_of_data();
-        let data = match start.is_before(data_end) {
-            true => limit
+        let data = if start.is_before(data_end) {
+            limit
                 .min(data_end)
                 .max(start)
                 .since(start)
-                .min(self.segment_size),
-            false => 0,
+                .min(self.segment_size)
+        } else {
+            0
         };
         let after = start + data;
         // A FIN needs no space in the window, because it carries no data.

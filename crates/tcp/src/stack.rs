@@ -323,9 +323,10 @@ impl<'a> TcpStack<'a> {
             connection.sender.arm_persist(now);
         }
         connection.is_blocked = connection.sender.queued() > SEND_QUEUE_BYTES;
-        let state = match connection.is_blocked {
-            true => SendState::Waiting,
-            false => SendState::Accepted,
+        let state = if connection.is_blocked {
+            SendState::Waiting
+        } else {
+            SendState::Accepted
         };
         self.make_ready(handle);
         state
@@ -625,9 +626,10 @@ impl<'a> TcpStack<'a> {
                     return Some(size);
                 }
                 connection.is_ready = false;
-                match connection.has_ended() {
-                    true => self.remove(handle, now),
-                    false => self.schedule(handle),
+                if connection.has_ended() {
+                    self.remove(handle, now)
+                } else {
+                    self.schedule(handle)
                 }
             }
             self.ready.pop_front();

@@ -163,9 +163,10 @@ pub(crate) fn noun(noun: &str, goals: &[String]) -> String {
 }
 
 fn at_goals(goals: &[String]) -> String {
-    match goals.is_empty() {
-        true => String::new(),
-        false => format!(" at {}", goals_phrase(goals)),
+    if goals.is_empty() {
+        String::new()
+    } else {
+        format!(" at {}", goals_phrase(goals))
     }
 }
 

@@ -61,9 +61,10 @@ fn shown(value: &MeasuredValue) -> String {
             if *failed == 0 || *plain == Some(*judged) {
                 return quantity.shown(*judged);
             }
-            let judged = match judged.is_finite() {
-                true => quantity.shown(*judged),
-                false => "beyond every limit".to_owned(),
+            let judged = if judged.is_finite() {
+                quantity.shown(*judged)
+            } else {
+                "beyond every limit".to_owned()
             };
             let plain = plain.map_or(String::new(), |plain| {
                 let plain = quantity.shown(plain);

@@ -253,9 +253,10 @@ fn neighbors_used(parties: &CoreParties) -> String {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
         None => String::new(),
     };
-    let guests = match parties.stolen >= 0.5 {
-        true => format!(" and other guests {:.0}%", parties.stolen),
-        false => String::new(),
+    let guests = if parties.stolen >= 0.5 {
+        format!(" and other guests {:.0}%", parties.stolen)
+    } else {
+        String::new()
     };
     format!(
         "other processes used {:.0}% of a core{mostly}{guests}",

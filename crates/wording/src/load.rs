@@ -22,9 +22,10 @@ pub fn headline(record: &Record) -> String {
             number::rate_figure(record.rate.ok_per_s)
         ),
     };
-    match record.load.stages.is_empty() {
-        true => format!("{rate} over {over}"),
-        false => format!("{rate} on average over {over}"),
+    if record.load.stages.is_empty() {
+        format!("{rate} over {over}")
+    } else {
+        format!("{rate} on average over {over}")
     }
 }
 
@@ -224,9 +225,10 @@ pub fn statuses(record: &Record) -> String {
 /// States whether the connections that were open at the start of the measurement had been opened
 /// during the warm-up or before the load. Agents open their connections before the load starts.
 fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
-    match is_fleet && warmup_s == 0.0 {
-        true => "opened before the start were used",
-        false => "from the warm-up were reused",
+    if is_fleet && warmup_s == 0.0 {
+        "opened before the start were used"
+    } else {
+        "from the warm-up were reused"
     }
 }
 

@@ -40,18 +40,19 @@ fn diagnostic(comparison: &RoundComparison) -> String {
     let rounds = counted(comparison.rounds, "round");
     let blocks = counted(comparison.blocks, "block");
     let of_blocks = shown(&comparison.effect);
-    let mut text = match excludes_no_change(&of_rounds) && !excludes_no_change(&comparison.effect) {
+    let mut text = if excludes_no_change(&of_rounds) && !excludes_no_change(&comparison.effect) {
         // Next to blocks that establish no difference, this interval would be read as a verdict.
-        true => format!(
+        format!(
             "{subject}: computed from the {blocks}, the change is {of_blocks}. The interval from the \
              {rounds} is narrower, but is not shown: the rounds of a block share one start of the \
              services, so their spread says too little about the difference."
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{subject}: computed from the {rounds} instead of the {blocks}, the change is {}. The \
              verdict uses the blocks: {of_blocks}.",
             shown(&of_rounds)
-        ),
+        )
     };
     if comparison
         .error_ratio

@@ -82,9 +82,10 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
     }
     if with(Verdict::Undecided) == n {
         let noun = metric.noun();
-        return Some(match one_reference {
-            true => format!("No difference from {reference} has been established yet."),
-            false => format!("None of the {n} comparisons of the {noun} has been decided yet."),
+        return Some(if one_reference {
+            format!("No difference from {reference} has been established yet.")
+        } else {
+            format!("None of the {n} comparisons of the {noun} has been decided yet.")
         });
     }
     if equivalent == n {

@@ -126,9 +126,10 @@ fn names(members: &[&Comparison]) -> String {
         more => format!(" and {more} more"),
     };
     names.truncate(NAMES_MAX);
-    let end = match shared {
-        true => format!(" against {against}"),
-        false => ", each against its own baseline".to_owned(),
+    let end = if shared {
+        format!(" against {against}")
+    } else {
+        ", each against its own baseline".to_owned()
     };
     // Names with several factors contain commas, so they are separated by semicolons.
     let separator = if names.iter().any(|name| name.contains(',')) {
@@ -161,13 +162,14 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
         let change = Change::of(one.metric, &one.effect);
         change.is_some_and(|change| change.is_one_sided())
     };
-    match members.iter().any(|one| one_sided(one)) {
-        true => format!(
+    if members.iter().any(|one| one_sided(one)) {
+        format!(
             "; an interval that excludes zero is not enough, because {} comparisons share the \
-             error rate",
+         error rate",
             verdict.comparisons.len()
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     }
 }
 
@@ -204,12 +206,13 @@ pub fn noise(verdict: &VerdictDocument) -> Option<String> {
         .find(|one| one.id == FindingId::NoisyMachine);
     let others = others.and_then(|one| one.text.split_once(". "));
     let others = others.map_or(String::new(), |(seen, _)| format!(" {seen}."));
-    let longer = match widest
+    let longer = if widest
         .iter()
         .all(|(metric, _)| *metric == Metric::CapacityPerS)
     {
-        true => "searches (--search-time)",
-        false => "trials (--duration)",
+        "searches (--search-time)"
+    } else {
+        "trials (--duration)"
     };
     Some(format!(
         "This machine is too noisy for {} of {}: the 95% intervals reach {}, which hides smaller \

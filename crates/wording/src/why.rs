@@ -126,15 +126,16 @@ impl WhyFacts<'_> {
         let rate = comparisons.find(|it| it.metric == Metric::RatePerS)?;
         let rate = change(&rate.effect)?.signed();
         let Some(explained) = &parts.explained else {
-            return Some(match any_with || has_others {
-                true => format!(
+            return Some(if any_with || has_others {
+                format!(
                     "How much of the change in the rate ({rate}) these observations explain is \
-                     not known: CPU per request, whose effect on the rate can be computed, did not \
-                     clearly change."
-                ),
-                false => format!(
+                 not known: CPU per request, whose effect on the rate can be computed, did not \
+                 clearly change."
+                )
+            } else {
+                format!(
                     "Nothing that was measured explains any of the change in the rate ({rate})."
-                ),
+                )
             });
         };
         let cpu = moved
@@ -153,9 +154,10 @@ impl WhyFacts<'_> {
             ));
         }
         let ratio = |of: f64| number::significant(of, 2);
-        let cause = match has_others {
-            true => "How much of the rest the other observations explain is not known",
-            false => "Nothing that was measured explains the rest",
+        let cause = if has_others {
+            "How much of the rest the other observations explain is not known"
+        } else {
+            "Nothing that was measured explains the rest"
         };
         Some(format!(
             "{identity} The rest is a change of the total CPU usage by {}; the parts multiply \

@@ -60,9 +60,10 @@ impl AddressRange {
 
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.first == self.last {
-            true => self.first.fmt(f),
-            false => write!(f, "{}-{}", self.first, self.last),
+        if self.first == self.last {
+            self.first.fmt(f)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
         }
     }
 }

@@ -33,11 +33,12 @@ impl FromStr for MacAddress {
         if parts.next().is_some() {
             return Err(error());
         }
-        match MacAddress(address).is_unicast() {
-            true => Ok(MacAddress(address)),
-            false => Err(format!(
+        if MacAddress(address).is_unicast() {
+            Ok(MacAddress(address))
+        } else {
+            Err(format!(
                 "\"{text}\" is not the MAC address of a single machine"
-            )),
+            ))
         }
     }
 }

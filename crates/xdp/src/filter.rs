@@ -215,9 +215,10 @@ impl Filter<'_> {
     }
 
     fn ranges(&self, answered: bool) -> &[AddressRange] {
-        match answered {
-            true => &self.spec.answered,
-            false => &self.spec.sources,
+        if answered {
+            &self.spec.answered
+        } else {
+            &self.spec.sources
         }
     }
 

@@ -259,9 +259,10 @@ impl Interface {
         Err(XdpError::OutsideSubnet {
             interface: self.name.clone(),
             range,
-            subnets: match subnets.is_empty() {
-                true => "none".to_owned(),
-                false => subnets.join(", "),
+            subnets: if subnets.is_empty() {
+                "none".to_owned()
+            } else {
+                subnets.join(", ")
             },
         })
     }

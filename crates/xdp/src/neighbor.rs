@@ -79,13 +79,12 @@ fn advertisement(
     // The sender of a solicitation from the unspecified address wants to know if the target address
     // is already in use. The reply goes to all nodes.
     let is_duplicate_check = asker == [0; 16];
-    let (receiver, receiver_mac, flags) = match is_duplicate_check {
-        true => {
-            let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).octets();
-            (all_nodes, MacAddress([0x33, 0x33, 0, 0, 0, 1]), 0x20)
-        }
+    let (receiver, receiver_mac, flags) = if is_duplicate_check {
+        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).octets();
+        (all_nodes, MacAddress([0x33, 0x33, 0, 0, 0, 1]), 0x20)
+    } else {
         // The flags mean "solicited" and "override".
-        false => (asker, MacAddress(*frame[6..].first_chunk()?), 0x60),
+        (asker, MacAddress(*frame[6..].first_chunk()?), 0x60)
     };
     write_header(reply, receiver_mac, own, EtherType::Ipv6);
     let packet = &mut reply[ETHERNET_HEADER..];

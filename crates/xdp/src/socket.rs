@@ -124,9 +124,10 @@ impl QueueSocket {
         options: SocketOptions,
     ) -> Result<QueueSocket, XdpError> {
         let (mtu, small) = (options.mtu as usize + crate::ETHERNET_HEADER, SMALL_FRAME);
-        let frame_bytes = match mtu <= small - HEADROOM - TAILROOM / 2 {
-            true => SMALL_FRAME,
-            false => LARGE_FRAME,
+        let frame_bytes = if mtu <= small - HEADROOM - TAILROOM / 2 {
+            SMALL_FRAME
+        } else {
+            LARGE_FRAME
         };
         let memory = FrameMemory::new(FRAMES, frame_bytes).map_err(refused("allocating frames"))?;
         // SAFETY: the call takes no pointers.

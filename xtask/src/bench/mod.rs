@@ -115,9 +115,10 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
         }
         all_met &= outcomes.iter().all(judgement::all_met);
     }
-    Ok(match options.check && !all_met {
-        true => Ending::Failed,
-        false => Ending::Success,
+    Ok(if options.check && !all_met {
+        Ending::Failed
+    } else {
+        Ending::Success
     })
 }
 

@@ -140,9 +140,10 @@ impl Program {
         let said = self.log.clone();
         let usage = self.follow(End::ByItself(PROGRAM_TIMEOUT))?;
         let said = std::fs::read_to_string(said).unwrap_or_default();
-        match usage.status.success() {
-            true => Ok(said),
-            false => Err(format!("{}:\n{said}", usage.status)),
+        if usage.status.success() {
+            Ok(said)
+        } else {
+            Err(format!("{}:\n{said}", usage.status))
         }
     }
 
@@ -296,12 +297,11 @@ pub(super) fn output_of(command: &mut Command) -> Result<String, String> {
     let output = command.output();
     let name = format!("{command:?}");
     let output = output.map_err(|e| format!("{name}: {e}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("{name}: {}: {}", output.status, said.trim()))
-        }
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{name}: {}: {}", output.status, said.trim()))
     }
 }
 

@@ -61,9 +61,10 @@ impl Runner<'_> {
         prepare(&mut command)?;
         let time = Duration::from_secs(seconds.into());
         let ends = tool.ends(row);
-        let end = match ends {
-            true => End::ByItself(time + OVERTIME_MAX),
-            false => End::Terminated(time),
+        let end = if ends {
+            End::ByItself(time + OVERTIME_MAX)
+        } else {
+            End::Terminated(time)
         };
         let usage = process::run(Some(self.core), end, &mut command).map_err(text)?;
         // A terminated tool doesn't exit with status 0, and siege never does.
@@ -80,9 +81,10 @@ impl Runner<'_> {
 
     /// What a tool reports about its last run: prony's record, or another tool's output.
     fn report(&self, tool: Tool) -> Result<String, String> {
-        let path = match tool.is_prony() {
-            true => self.folder.join(RECORD),
-            false => self.log(tool),
+        let path = if tool.is_prony() {
+            self.folder.join(RECORD)
+        } else {
+            self.log(tool)
         };
         std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
     }

@@ -124,9 +124,10 @@ fn build(source: &str) -> Result<(), String> {
             {error}"
             )
         })?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("go install {source}: {status}")),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("go install {source}: {status}"))
     }
 }
 

@@ -103,9 +103,10 @@ fn follow(
         forward(&lines, &mut child, &mut totals, out, times);
     }
     let succeeded = child.wait().is_ok_and(|status| status.success());
-    match succeeded && totals.failed == 0 {
-        true => (Ending::Success, totals),
-        false => (Ending::Failed, totals),
+    if succeeded && totals.failed == 0 {
+        (Ending::Success, totals)
+    } else {
+        (Ending::Failed, totals)
     }
 }
 

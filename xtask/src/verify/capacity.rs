@@ -339,9 +339,10 @@ fn utilization_at(share_too_long: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        match share_too_long(middle) < 0.01 {
-            true => low = middle,
-            false => high = middle,
+        if share_too_long(middle) < 0.01 {
+            low = middle
+        } else {
+            high = middle
         }
     }
     low

@@ -109,9 +109,10 @@ fn one(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
         args.extend(more);
         args.into_iter().map(str::to_owned).collect()
     };
-    let _other_generator = match case.shares_core {
-        true => Some(prony.start(&load(true, &["-c", "64", "-d", "1m"]))?),
-        false => None,
+    let _other_generator = if case.shares_core {
+        Some(prony.start(&load(true, &["-c", "64", "-d", "1m"]))?)
+    } else {
+        None
     };
     let mut args = load(case.hashed, case.args);
     args.extend(["-d", "2s"].map(str::to_owned));

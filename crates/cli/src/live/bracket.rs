@@ -100,9 +100,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: 
     let mut lines = vec![Line::styled(scale.head(), theme.dim())];
     let first = bracket.steps.len().saturating_sub(room);
     lines.extend(bracket.steps.iter().skip(first).map(|step| {
-        let style = match step.is_met {
-            true => theme.good(),
-            false => theme.odd(),
+        let style = if step.is_met {
+            theme.good()
+        } else {
+            theme.odd()
         };
         Line::styled(scale.draw(step.ends, Some(step.probe_per_s)), style)
     }));

@@ -75,9 +75,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewC
 fn progress(state: &CapacityState) -> (String, f64) {
     let (search, searches) = state.search;
     let time = rounded(state.elapsed);
-    let time = match state.is_stopped {
-        true => "stopping".to_owned(),
-        false => format!("{time} so far"),
+    let time = if state.is_stopped {
+        "stopping".to_owned()
+    } else {
+        format!("{time} so far")
     };
     let words = format!("search {} of {searches}: {time}", search.max(1));
     let done = state.searches.len() as f64;

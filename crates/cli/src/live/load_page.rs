@@ -43,9 +43,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
     let spare = area.height.saturating_sub(24);
     let notes = panels::notes(figures, context.messages, theme);
     let notes = panels::note_lines(&notes, area.width, NOTE_ROWS + spare / 4);
-    let chart = match area.height >= CHART_HEIGHT_MIN {
-        true => Constraint::Fill(1),
-        false => Constraint::Length(0),
+    let chart = if area.height >= CHART_HEIGHT_MIN {
+        Constraint::Fill(1)
+    } else {
+        Constraint::Length(0)
     };
     let [
         head,

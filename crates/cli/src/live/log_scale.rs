@@ -16,9 +16,10 @@ impl LogScale {
 
     pub(super) fn cell(&self, value: f64) -> usize {
         let span = (self.high / self.low).ln();
-        let share = match span > 0.0 {
-            true => (value.max(f64::MIN_POSITIVE) / self.low).ln() / span,
-            false => 0.5,
+        let share = if span > 0.0 {
+            (value.max(f64::MIN_POSITIVE) / self.low).ln() / span
+        } else {
+            0.5
         };
         (share.clamp(0.0, 1.0) * (self.width - 1) as f64).round() as usize
     }

@@ -108,9 +108,10 @@ fn watch(progress: &Progress, view: &mut dyn LiveView, stop: &dyn Fn(), over: Un
     };
     events.catch_signals();
     progress.hold();
-    let keys = match events.reads_keys() {
-        true => "q or Ctrl-C: stop, and print the results so far",
-        false => "Ctrl-C: stop, and print the results so far",
+    let keys = if events.reads_keys() {
+        "q or Ctrl-C: stop, and print the results so far"
+    } else {
+        "Ctrl-C: stop, and print the results so far"
     };
     let mut due = Instant::now();
     loop {

@@ -188,9 +188,10 @@ pub(super) fn rate(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'sta
         let text = shortened(&format!("no figures yet{when}"), width);
         return Line::styled(text, theme.dim());
     }
-    let counted = match figures.is_ok_known {
-        true => "ok",
-        false => "finished",
+    let counted = if figures.is_ok_known {
+        "ok"
+    } else {
+        "finished"
     };
     let rate = format!("{} {counted}", number::rate(figures.ok_per_s));
     let mut parts = vec![Span::styled(rate, theme.strong())];
@@ -416,9 +417,10 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     let mut statuses = figures.statuses.clone();
     statuses.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
     let outcomes = outcomes.into_iter().map(|(outcome, n)| {
-        let style = match outcome.is_failure() {
-            true => ("x", theme.bad()),
-            false => (" ", theme.good()),
+        let style = if outcome.is_failure() {
+            ("x", theme.bad())
+        } else {
+            (" ", theme.good())
         };
         (style, outcome.name().to_owned(), n)
     });
@@ -427,9 +429,10 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
         .map(|(status, n)| ((" ", theme.dim()), format!("status {status}"), n));
     let lines: Vec<_> = outcomes.chain(statuses).collect();
     let room = usize::from(area.height).saturating_sub(1);
-    let shown = match lines.len() > room {
-        true => room.saturating_sub(1),
-        false => lines.len(),
+    let shown = if lines.len() > room {
+        room.saturating_sub(1)
+    } else {
+        lines.len()
     };
     let share = |n: u64| number::share(n as f64 / all.max(1) as f64);
     let widest = |text: &dyn Fn(u64) -> String| {
@@ -479,9 +482,10 @@ pub(super) fn in_flight(figures: &LoadFigures, width: u16, theme: Theme) -> Line
     let in_flight = format!("{} in flight", number::count(figures.in_flight));
     let mut parts = vec![Span::raw(in_flight)];
     if let Some(waiting) = figures.waiting {
-        let style = match waiting > figures.in_flight {
-            true => theme.odd(),
-            false => Style::new(),
+        let style = if waiting > figures.in_flight {
+            theme.odd()
+        } else {
+            Style::new()
         };
         let text = format!("{} waiting", number::count(waiting));
         parts.push(Span::styled(text, style));
@@ -508,9 +512,10 @@ fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     let Some(busy) = figures.busy else {
         return Line::default();
     };
-    let style = match busy.busiest > 0.95 {
-        true => theme.odd(),
-        false => Style::new(),
+    let style = if busy.busiest > 0.95 {
+        theme.odd()
+    } else {
+        Style::new()
     };
     let mut parts = vec![Span::styled(
         format!("generator {:.0}% busy", busy.busiest * 100.0),

@@ -111,10 +111,11 @@ pub(crate) fn restore() {
         return;
     };
     let _ = execute!(io::stderr(), ResetColor, Show, LeaveAlternateScreen);
-    let how = match before.reads_keys {
+    let how = if before.reads_keys {
         // Discard unread keys, which were meant for the view and not for the shell.
-        true => OptionalActions::Flush,
-        false => OptionalActions::Drain,
+        OptionalActions::Flush
+    } else {
+        OptionalActions::Drain
     };
     let _ = termios::tcsetattr(io::stderr(), how, &before.modes);
 }

@@ -26,9 +26,10 @@ impl Theme {
     }
 
     fn color(self, color: Color) -> Style {
-        match self.has_colors {
-            true => Style::new().fg(color),
-            false => Style::new(),
+        if self.has_colors {
+            Style::new().fg(color)
+        } else {
+            Style::new()
         }
     }
 

@@ -143,9 +143,10 @@ impl EventSource {
             }
         }
         let keys = ready(1 + self.signals.len());
-        let happened = match keys.contains(PollFlags::IN) {
-            true => self.key(),
-            false => ViewEvent::Nothing,
+        let happened = if keys.contains(PollFlags::IN) {
+            self.key()
+        } else {
+            ViewEvent::Nothing
         };
         if keys.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             // The terminal has been closed.
@@ -164,9 +165,10 @@ impl EventSource {
         match rustix::io::read(keys, &mut typed) {
             Ok(read) => {
                 let mut plain = typed[..read].iter().take_while(|&&byte| byte != ESCAPE);
-                match plain.any(|byte| b"qQ".contains(byte)) {
-                    true => ViewEvent::Quit,
-                    false => ViewEvent::Nothing,
+                if plain.any(|byte| b"qQ".contains(byte)) {
+                    ViewEvent::Quit
+                } else {
+                    ViewEvent::Nothing
                 }
             }
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => ViewEvent::Nothing,

@@ -216,9 +216,10 @@ impl PrintFolder {
         if metadata.is_file() && metadata.uid() == owner {
             file.take(PDF_BYTES_MAX).read_to_end(&mut pdf)?;
         }
-        match pdf.starts_with(b"%PDF-") {
-            true => Ok(pdf),
-            false => Err(io::Error::other("the file that it wrote is not a PDF")),
+        if pdf.starts_with(b"%PDF-") {
+            Ok(pdf)
+        } else {
+            Err(io::Error::other("the file that it wrote is not a PDF"))
         }
     }
 }
@@ -272,12 +273,13 @@ mod tests {
     fn the_browser_never_runs_as_root() {
         let user = failure_of("echo user $(id -u) $(id -G) home $HOME >&2");
         let own = rustix::process::geteuid();
-        match own.is_root() {
-            true => assert!(
+        if own.is_root() {
+            assert!(
                 user.contains("user 65534 65534 home /tmp/prony-pdf-"),
                 "{user}"
-            ),
-            false => assert!(user.contains(&format!("user {}", own.as_raw())), "{user}"),
+            )
+        } else {
+            assert!(user.contains(&format!("user {}", own.as_raw())), "{user}")
         }
     }
 

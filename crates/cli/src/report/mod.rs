@@ -16,13 +16,12 @@ const LABELS_OF_TWO: [&str; 2] = ["baseline", "new"];
 /// Runs `prony report`. Never modifies the stored runs.
 pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
     let gated = !typed.gates.against.is_empty();
-    let stored = match typed.stored.is_empty() {
-        true => {
-            let newest = runs::newest()?;
-            terminal::print_message(&format!("prony: the newest run: {}", newest.display()));
-            vec![newest]
-        }
-        false => typed.stored.clone(),
+    let stored = if typed.stored.is_empty() {
+        let newest = runs::newest()?;
+        terminal::print_message(&format!("prony: the newest run: {}", newest.display()));
+        vec![newest]
+    } else {
+        typed.stored.clone()
     };
     match stored.as_slice() {
         paths if gated => {

@@ -43,9 +43,10 @@ pub(super) fn run(
     let options = terminal::text_options(is_text);
     if let Some(document) = &verdicts.runs {
         let report = Document::of_runs(document);
-        match outputs.is_none() {
-            true => print_text(is_text, &text::render(&report, options)),
-            false => print_text(is_text, &text::gates(&gates, options)),
+        if outputs.is_none() {
+            print_text(is_text, &text::render(&report, options))
+        } else {
+            print_text(is_text, &text::gates(&gates, options))
         }
         let outputs = outputs.write_document(&report)?;
         put(outputs.csv, || csv::runs(document))?;

@@ -67,14 +67,18 @@ impl StoredRun {
             RunState::WithVerdict(document) => {
                 let only = document.comparisons.len() == 1;
                 let counts = counts(document).into_iter().filter(|(_, count)| *count > 0);
-                let words = counts.map(|(word, count)| match only {
-                    true => word.to_owned(),
-                    false => format!("{count} {word}"),
+                let words = counts.map(|(word, count)| {
+                    if only {
+                        word.to_owned()
+                    } else {
+                        format!("{count} {word}")
+                    }
                 });
                 let words: Vec<String> = words.collect();
-                match words.is_empty() {
-                    true => "no verdict".to_owned(),
-                    false => words.join(", "),
+                if words.is_empty() {
+                    "no verdict".to_owned()
+                } else {
+                    words.join(", ")
                 }
             }
         }
@@ -205,9 +209,10 @@ pub(super) fn is_running(path: &Path) -> bool {
 }
 
 fn read(path: PathBuf) -> StoredRun {
-    let state = match is_running(&path) {
-        true => RunState::Running,
-        false => state(&path),
+    let state = if is_running(&path) {
+        RunState::Running
+    } else {
+        state(&path)
     };
     let (mut name, mut question) = (String::new(), String::new());
     match &state {
@@ -311,9 +316,10 @@ pub(crate) fn resolve(typed: &Path) -> PathBuf {
         (Some(Component::Normal(_)), None)
     );
     let stored = Path::new(RUNS_DIR).join(typed);
-    match is_name && !typed.exists() && stored.exists() {
-        true => stored,
-        false => typed.to_owned(),
+    if is_name && !typed.exists() && stored.exists() {
+        stored
+    } else {
+        typed.to_owned()
     }
 }
 

@@ -52,9 +52,10 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
     let output = Output::open("--json", json)?;
     let runs = list(dir)?;
     if !output.as_ref().is_some_and(Output::is_standard) {
-        match runs.is_empty() {
-            true => terminal::print_message(&format!("prony: no runs in {}", dir.display())),
-            false => terminal::print(&table(dir, &runs).to_text("")),
+        if runs.is_empty() {
+            terminal::print_message(&format!("prony: no runs in {}", dir.display()))
+        } else {
+            terminal::print(&table(dir, &runs).to_text(""))
         }
     }
     if let Some(output) = output {

@@ -33,9 +33,10 @@ pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     for typed in typed {
         let run = resolve(typed);
         // If the path is a name, remove the run that it refers to.
-        let run = match run.is_symlink() {
-            true => fs::canonicalize(&run).map_err(|e| Failure::file(run.display(), &e))?,
-            false => run,
+        let run = if run.is_symlink() {
+            fs::canonicalize(&run).map_err(|e| Failure::file(run.display(), &e))?
+        } else {
+            run
         };
         if !run.exists() {
             return Err(Failure::wrong(format!("{}: no such run", typed.display())));

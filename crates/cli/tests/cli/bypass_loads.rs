@@ -291,9 +291,10 @@ fn urls_are_compared_over_af_xdp() {
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        match entry.file_type().unwrap().is_dir() {
-            true => files.extend(walk(&entry.path())),
-            false => files.push(entry.path()),
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(walk(&entry.path()))
+        } else {
+            files.push(entry.path())
         }
     }
     files

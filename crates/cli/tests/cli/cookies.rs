@@ -12,9 +12,10 @@ use crate::running::{Origin, Workdir, check_schema};
 fn sessions() -> Recorder {
     let count = AtomicU32::new(0);
     Recorder::responding(move |request| {
-        let status = match request.line.contains("/login") {
-            true => "302 Found\r\nLocation: /home",
-            false => "200 OK",
+        let status = if request.line.contains("/login") {
+            "302 Found\r\nLocation: /home"
+        } else {
+            "200 OK"
         };
         match request.header("cookie") {
             Some(_) => status.to_owned(),

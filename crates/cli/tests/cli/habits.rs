@@ -201,9 +201,10 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
     assert!(basic > 0);
     for name in names(&workdir.path("r")) {
         let path = workdir.path("r").join(&name);
-        let text = match path.is_file() {
-            true => String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned(),
-            false => String::new(),
+        let text = if path.is_file() {
+            String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned()
+        } else {
+            String::new()
         };
         assert!(
             !text.contains("s3cret") && !text.contains("t0ken"),

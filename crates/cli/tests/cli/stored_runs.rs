@@ -33,11 +33,10 @@ fn workdir_with_runs() -> Workdir {
 fn copy(from: &std::path::Path, to: &std::path::Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().flatten() {
-        match entry.path().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => {
-                std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-            }
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()))
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
     }
 }

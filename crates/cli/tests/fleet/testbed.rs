@@ -291,13 +291,14 @@ fn files(state: &Path) -> Vec<PathBuf> {
 pub(crate) fn folder_contains(folder: &Path, text: &str) -> bool {
     std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
-        match path.is_dir() {
-            true => folder_contains(&path, text),
+        if path.is_dir() {
+            folder_contains(&path, text)
+        } else {
             // The server may have removed the file after it was listed.
-            false => std::fs::read(&path).is_ok_and(|bytes| {
+            std::fs::read(&path).is_ok_and(|bytes| {
                 let mut windows = bytes.windows(text.len());
                 windows.any(|window| window == text.as_bytes())
-            }),
+            })
         }
     })
 }

@@ -63,9 +63,10 @@ impl NeighborWatch {
     /// its neighbors.
     pub fn new(addresses: impl IntoIterator<Item = (SocketAddr, bool)>) -> Option<Self> {
         let holder = |(address, is_udp)| {
-            let protocol = match is_udp {
-                true => PortProtocol::Udp,
-                false => PortProtocol::Tcp,
+            let protocol = if is_udp {
+                PortProtocol::Udp
+            } else {
+                PortProtocol::Tcp
             };
             port::holder(address, protocol)
         };
@@ -134,9 +135,10 @@ fn finding(server: &PortHolder, probes: &[NeighborUse], cores: usize) -> Option<
     if count == 0 {
         return None;
     }
-    let severity = match 2 * count > probes.len() {
-        true => Severity::Warning,
-        false => Severity::Note,
+    let severity = if 2 * count > probes.len() {
+        Severity::Warning
+    } else {
+        Severity::Note
     };
     // Rounding of clock ticks must not yield more than there is.
     let most = worst.percent().min(100.0 * cores.max(1) as f64);

@@ -34,9 +34,10 @@ impl ProbeWatch<'_> {
             let progress = ProbeProgress {
                 elapsed_s,
                 ended: self.control.counts().0,
-                goals: match Self::needs_times(self.probe) && elapsed_s > self.probe.settle_s {
-                    true => Goal::read_all(self.goals, &self.control.record_so_far(self.info)),
-                    false => Vec::new(),
+                goals: if Self::needs_times(self.probe) && elapsed_s > self.probe.settle_s {
+                    Goal::read_all(self.goals, &self.control.record_so_far(self.info))
+                } else {
+                    Vec::new()
                 },
             };
             if let Some(end) = self.probe.early_end(&progress, limit_s) {

@@ -120,9 +120,10 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         on: &mut dyn FnMut(SearchEvent<'_>),
     ) -> Result<SearchEnd, L::Error> {
         if self.idleness()? != Idleness::Idle {
-            return Ok(match self.search.interrupt.is_stopped() {
-                true => SearchEnd::Interrupted,
-                false => SearchEnd::NoSuccess,
+            return Ok(if self.search.interrupt.is_stopped() {
+                SearchEnd::Interrupted
+            } else {
+                SearchEnd::NoSuccess
             });
         }
         // After a closed loop, or after a rate that the server could not sustain, requests may
@@ -131,9 +132,10 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         while let Some(probe) = search.next() {
             let began = Instant::now();
             if may_be_busy && !self.wait_until_idle(began)? {
-                return Ok(match self.search.interrupt.is_stopped() {
-                    true => SearchEnd::Interrupted,
-                    false => SearchEnd::NoSuccess,
+                return Ok(if self.search.interrupt.is_stopped() {
+                    SearchEnd::Interrupted
+                } else {
+                    SearchEnd::NoSuccess
                 });
             }
             let waited_s = began.elapsed().as_secs_f64();
@@ -237,9 +239,10 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         let median_us = record.response_time_us.p50;
         let idle_us = self.idle_us.map_or(median_us, |idle| idle.min(median_us));
         self.idle_us = Some(idle_us);
-        Ok(match median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US {
-            true => Idleness::Idle,
-            false => Idleness::Busy,
+        Ok(if median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US {
+            Idleness::Idle
+        } else {
+            Idleness::Busy
         })
     }
 

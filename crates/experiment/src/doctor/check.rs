@@ -21,9 +21,10 @@ pub enum CheckStatus {
 impl CheckStatus {
     /// Returns `Warning` if `condition` is true, and otherwise `Ok`.
     pub(super) fn warning_if(condition: bool) -> CheckStatus {
-        match condition {
-            true => CheckStatus::Warning,
-            false => CheckStatus::Ok,
+        if condition {
+            CheckStatus::Warning
+        } else {
+            CheckStatus::Ok
         }
     }
 }

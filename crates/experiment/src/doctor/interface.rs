@@ -116,9 +116,10 @@ fn check_driver(interface: &Interface, results: &mut CheckResults) {
 fn check_queues(interface: &Interface, results: &mut CheckResults) {
     let (queues, workers) = (interface.queues(), interface.workers_max());
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    let status = match workers < cores {
-        true => CheckStatus::Note,
-        false => CheckStatus::Ok,
+    let status = if workers < cores {
+        CheckStatus::Note
+    } else {
+        CheckStatus::Ok
     };
     let seen = format!(
         "{}, enough for {}; this machine has {}",

@@ -88,9 +88,10 @@ fn check(record: &Record) -> CheckResults {
         number::time(record.first_byte_us.p50),
         number::time(record.response_time_us.p50),
         totals.ok,
-        match is_delayed {
-            true => "with an immediate acknowledgment, the rest arrives at once",
-            false => "no wait for an acknowledgment was found",
+        if is_delayed {
+            "with an immediate acknowledgment, the rest arrives at once"
+        } else {
+            "no wait for an acknowledgment was found"
         }
     );
     results.add(DELAYED_ACKS.check(CheckStatus::warning_if(is_delayed), text));

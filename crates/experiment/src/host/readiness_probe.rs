@@ -119,9 +119,10 @@ impl ReadinessProbe {
         match &self.endpoint {
             // UDP has no connections, so only check that the port is bound.
             Endpoint::Udp(address) => {
-                return match system::udp_is_bound(address.port()) {
-                    true => Ok(()),
-                    false => Err(ProbeFailure::Unbound(*address)),
+                return if system::udp_is_bound(address.port()) {
+                    Ok(())
+                } else {
+                    Err(ProbeFailure::Unbound(*address))
                 };
             }
             Endpoint::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(drop),

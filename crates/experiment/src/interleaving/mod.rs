@@ -91,9 +91,10 @@ impl<'a> NamedVariants<'a> {
     /// if there is none.
     fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
         let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
-        Some(match self.variants.iter().all(holds) {
-            true => "the load".to_owned(),
-            false => format!("the load of {}", self.name(first)),
+        Some(if self.variants.iter().all(holds) {
+            "the load".to_owned()
+        } else {
+            format!("the load of {}", self.name(first))
         })
     }
 }

@@ -589,9 +589,10 @@ impl<'a> Experiment<'a> {
         // Capacity searches don't measure metrics that could explain a difference.
         let counted = self.stored.counted_results();
         let services = service_cpu::evaluations(&self.design, &evaluation, counted);
-        let why = match self.plan.goals.is_empty() {
-            true => why::of(&self.design, &evaluation, counted, &of_whom, &services),
-            false => Vec::new(),
+        let why = if self.plan.goals.is_empty() {
+            why::of(&self.design, &evaluation, counted, &of_whom, &services)
+        } else {
+            Vec::new()
         };
         let mut rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
         prony_wording::compose_rounds(&mut rounds);

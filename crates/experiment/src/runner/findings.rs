@@ -92,9 +92,10 @@ fn of_loads(
                     usual.unwrap_or(findings[0].severity.min(Severity::Warning))
                 }
             };
-            let own = match info.is_some_and(|info| info.per_variant) {
-                true => variant,
-                false => 0,
+            let own = if info.is_some_and(|info| info.per_variant) {
+                variant
+            } else {
+                0
             };
             let group = groups.entry((severity, id, own)).or_default();
             group.variants.push(variant);

@@ -186,14 +186,16 @@ impl ExperimentFolder {
             return Err(ExperimentFolderError::PlanChanged { dir, changes });
         }
         let verdict = dir.join("verdict.json");
-        let looks = match verdict.is_file() {
-            true => read_json::<VerdictDocument>(&verdict)?.looks,
-            false => Vec::new(),
+        let looks = if verdict.is_file() {
+            read_json::<VerdictDocument>(&verdict)?.looks
+        } else {
+            Vec::new()
         };
         let environment = dir.join("environment.json");
-        let environment = match environment.is_file() {
-            true => read_json(&environment)?,
-            false => StoredEnvironment::default(),
+        let environment = if environment.is_file() {
+            read_json(&environment)?
+        } else {
+            StoredEnvironment::default()
         };
         let dir = dir.to_owned();
         let mut stored = ExperimentFolder {

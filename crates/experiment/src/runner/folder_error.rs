@@ -51,17 +51,19 @@ pub enum ExperimentFolderError {
 impl ExperimentFolderError {
     /// Creates the error for a folder that can't be used because it isn't empty.
     pub fn not_empty(dir: PathBuf) -> Self {
-        match is_half_made(&dir) {
-            true => Self::HalfMade(dir),
-            false => Self::NotEmpty(dir),
+        if is_half_made(&dir) {
+            Self::HalfMade(dir)
+        } else {
+            Self::NotEmpty(dir)
         }
     }
 
     /// Creates the error for a folder without an experiment that can be resumed.
     pub fn nothing_to_resume(dir: PathBuf) -> Self {
-        match is_half_made(&dir) {
-            true => Self::HalfMade(dir),
-            false => Self::NoExperiment(dir),
+        if is_half_made(&dir) {
+            Self::HalfMade(dir)
+        } else {
+            Self::NoExperiment(dir)
         }
     }
 }

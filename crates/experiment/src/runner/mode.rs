@@ -87,12 +87,11 @@ impl std::error::Error for ModeError {}
 /// [`RunnerError::Mode`] if slices of a certain length are requested but not possible, or if an
 /// experiment would be resumed in another mode.
 pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<TrialMode, RunnerError> {
-    let mode = match settings.resume {
-        true => {
-            let stored = ExperimentFolder::stored_mode(&settings.out);
-            resumed(plan, settings.interleave, &settings.out, stored)
-        }
-        false => chosen(plan, settings.interleave),
+    let mode = if settings.resume {
+        let stored = ExperimentFolder::stored_mode(&settings.out);
+        resumed(plan, settings.interleave, &settings.out, stored)
+    } else {
+        chosen(plan, settings.interleave)
     };
     mode.map_err(RunnerError::Mode)
 }

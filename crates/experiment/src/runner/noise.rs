@@ -185,9 +185,10 @@ pub(crate) fn finding(
         };
         (Severity::Warning, meaning)
     } else {
-        let severity = match noisy.len() * 2 > results.len() {
-            true => Severity::Warning,
-            false => Severity::Note,
+        let severity = if noisy.len() * 2 > results.len() {
+            Severity::Warning
+        } else {
+            Severity::Note
         };
         (severity, NoiseMeaning::Covered)
     };

@@ -30,9 +30,10 @@ type Row = Vec<(f64, f64)>;
 
 /// Tests the positions of slices if there are any, and otherwise the positions of trials.
 pub(super) fn finding(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
-    let figures = match results.iter().any(|result| !result.slices.is_empty()) {
-        true => of_slices(results, variants)?,
-        false => of_trials(results, variants)?,
+    let figures = if results.iter().any(|result| !result.slices.is_empty()) {
+        of_slices(results, variants)?
+    } else {
+        of_trials(results, variants)?
     };
     Some(ExperimentFinding::of_all(Severity::Warning, &figures))
 }

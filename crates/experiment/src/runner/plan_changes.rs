@@ -140,9 +140,10 @@ fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, 
         let mut longest = vec![vec![0_u32; columns + 1]; rows + 1];
         for i in (0..rows).rev() {
             for j in (0..columns).rev() {
-                longest[i][j] = match same(head + i, head + j) {
-                    true => longest[i + 1][j + 1] + 1,
-                    false => longest[i + 1][j].max(longest[i][j + 1]),
+                longest[i][j] = if same(head + i, head + j) {
+                    longest[i + 1][j + 1] + 1
+                } else {
+                    longest[i + 1][j].max(longest[i][j + 1])
                 };
             }
         }

@@ -83,9 +83,10 @@ pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &Resolved) -> R
         services: group.services.clone(),
         cores: group.cores.len(),
         percent: group.services_percent
-            + match group.has_load {
-                true => reading.load_percent,
-                false => 0.0,
+            + if group.has_load {
+                reading.load_percent
+            } else {
+                0.0
             },
         with_load: group.has_load || (reading.load_is_free && group.is_here()),
         parties: reading.parties_of_group(group),
@@ -107,9 +108,10 @@ pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &Resolved) -> R
 }
 
 fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
-    match elapsed_s > 0.0 {
-        true => 100.0 * cpu_s / elapsed_s,
-        false => 0.0,
+    if elapsed_s > 0.0 {
+        100.0 * cpu_s / elapsed_s
+    } else {
+        0.0
     }
 }
 
@@ -206,9 +208,10 @@ impl<'a> TrialReading<'a> {
         let rest = complete(&mut parties);
         // Unpinned services and an unpinned load may have used these cores, so unexplained CPU time
         // is attributed to them.
-        let free_load = match self.load_is_free && host.is_none() {
-            true => self.load_percent,
-            false => 0.0,
+        let free_load = if self.load_is_free && host.is_none() {
+            self.load_percent
+        } else {
+            0.0
         };
         let unnamed = (rest - named).max(0.0);
         let of_load = unnamed.min(free_load);

@@ -89,9 +89,10 @@ fn unexpected_status(
             continue;
         };
         let checked = of_variant.digests.len();
-        let severity = match unexpected.len() as f64 / checked as f64 > UNEXPECTED_SHARE_MAX {
-            true => Severity::Error,
-            false => Severity::Warning,
+        let severity = if unexpected.len() as f64 / checked as f64 > UNEXPECTED_SHARE_MAX {
+            Severity::Error
+        } else {
+            Severity::Warning
         };
         // Compare requests without their hosts, because ports differ between variants.
         let figures = UnexpectedStatus {

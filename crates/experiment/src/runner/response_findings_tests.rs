@@ -118,9 +118,12 @@ fn compressed_bodies_are_decoded_for_comparison() {
 #[test]
 fn changing_bodies_count_against_one_variant_but_not_against_both() {
     let change = |changing: &'static [usize]| {
-        move |variant: usize, block: u32| match changing.contains(&variant) {
-            true => response(&format!("block {block}")),
-            false => response("aa"),
+        move |variant: usize, block: u32| {
+            if changing.contains(&variant) {
+                response(&format!("block {block}"))
+            } else {
+                response("aa")
+            }
         }
     };
     assert_eq!(
@@ -209,12 +212,13 @@ fn effects_of_a_factor_whose_levels_return_different_responses_are_withheld() {
         for variant in 0..4 {
             let rate = [100.0, 60.0, 200.0, 120.0][variant] + f64::from(block) / 10.0;
             trials.add(block, variant, Values::from([(Metric::RatePerS, rate)]));
-            let of_site = match variant < 2 {
-                true => response("aa"),
-                false => ResponseDigest {
+            let of_site = if variant < 2 {
+                response("aa")
+            } else {
+                ResponseDigest {
                     body: Some(body(0, "ee")),
                     ..response("ee")
-                },
+                }
             };
             results.push(trial(block, variant, vec![of_site]));
         }

@@ -209,9 +209,10 @@ impl ResponseDigest {
     /// Returns the method and URL of the request. For trials that were stored without the URL,
     /// returns the method and path.
     pub(crate) fn url_or_request(&self) -> &str {
-        match self.url.is_empty() {
-            true => &self.request,
-            false => &self.url,
+        if self.url.is_empty() {
+            &self.request
+        } else {
+            &self.url
         }
     }
 

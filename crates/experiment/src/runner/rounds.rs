@@ -28,9 +28,10 @@ pub(crate) fn compare(
 /// the schedule determines the rate.
 pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
     let mut records = results.iter().filter_map(|it| it.record.as_ref());
-    match records.any(|record| record.load.model == "open") {
-        true => RoundMetric::MeanResponseUs,
-        false => RoundMetric::RatePerS,
+    if records.any(|record| record.load.model == "open") {
+        RoundMetric::MeanResponseUs
+    } else {
+        RoundMetric::RatePerS
     }
 }
 

@@ -282,9 +282,10 @@ impl Driver<'_> {
 /// Returns the number of rounds and the length of each slice.
 fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos) {
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
-    let enough = match slowest > 0.0 && slowest.is_finite() {
-        true => Nanos::from(Duration::from_secs_f64(SLICE_REQUESTS_MIN / slowest)),
-        false => Nanos::ZERO,
+    let enough = if slowest > 0.0 && slowest.is_finite() {
+        Nanos::from(Duration::from_secs_f64(SLICE_REQUESTS_MIN / slowest))
+    } else {
+        Nanos::ZERO
     };
     let length = wanted.unwrap_or_else(|| Nanos::from(DEFAULT_SLICE).max(enough));
     let rounds = (duration.0 as f64 / length.0.max(1) as f64)

@@ -90,9 +90,10 @@ pub(super) fn of(
             (false, true) => 1,
             (false, false) => cores.len(),
         },
-        foreign_percent: match remote {
-            true => 0.0,
-            false => most(|machine| machine.foreign_percent),
+        foreign_percent: if remote {
+            0.0
+        } else {
+            most(|machine| machine.foreign_percent)
         },
         steal_percent: most(|machine| machine.steal_percent),
         top_foreign: top_foreign.map(|process| process.name.clone()),

@@ -161,9 +161,10 @@ fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) 
     let is_one_network = target.place == load.place && target.place != PlaceKind::Namespace;
     let is_http3 = load.settings.http == Some(HttpVersion::Http3);
     let by_tcp = matches!(load.target_endpoint, Endpoint::Tcp(_)) && !is_http3;
-    let own = match is_one_network && by_tcp {
-        true => record.totals.connections_opened,
-        false => 0,
+    let own = if is_one_network && by_tcp {
+        record.totals.connections_opened
+    } else {
+        0
     };
     let begun = opened_upstream(record, (seen.tcp.connects, telemetry.elapsed_s), own);
     let begun = begun.map(|each| (Metric::UpstreamConnectionsPerRequest, each));

@@ -134,9 +134,10 @@ fn divide_range(range: SourceRange, each: &mut [Vec<SourceRange>]) {
     let (count, agents) = (range.count(), each.len() as u64);
     for (n, sources) in (0..).zip(each) {
         let before = |n: u64| count / agents * n + n.min(count % agents);
-        let (begin, end) = match count < agents {
-            true => (0, count),
-            false => (before(n), before(n + 1)),
+        let (begin, end) = if count < agents {
+            (0, count)
+        } else {
+            (before(n), before(n + 1))
         };
         sources.push(SourceRange::between(range.nth(begin), range.nth(end - 1)));
     }

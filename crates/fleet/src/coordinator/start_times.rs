@@ -68,9 +68,10 @@ pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Optio
         warmup_s: manifest.load.warmup_s,
         is_open: manifest.load.is_open(),
     };
-    let severity = match late.beyond_warmup_s() > 0.0 {
-        true => Severity::Warning,
-        false => Severity::Note,
+    let severity = if late.beyond_warmup_s() > 0.0 {
+        Severity::Warning
+    } else {
+        Severity::Note
     };
     (!late.late.is_empty()).then(|| Finding::of(severity, &late))
 }

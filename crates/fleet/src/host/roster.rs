@@ -44,14 +44,16 @@ impl fmt::Display for UnusableHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnusableHost::Missing { host, registered } => {
-                match host.contains('=') {
-                    true => write!(f, "no agent has the label {host}")?,
-                    false => write!(f, "there is no agent {host}")?,
+                if host.contains('=') {
+                    write!(f, "no agent has the label {host}")?
+                } else {
+                    write!(f, "there is no agent {host}")?
                 }
                 let registered: Vec<&str> = registered.iter().map(AgentName::as_str).collect();
-                match registered.is_empty() {
-                    true => f.write_str(": no agents are registered"),
-                    false => write!(f, "; registered agents: {}", registered.join(", ")),
+                if registered.is_empty() {
+                    f.write_str(": no agents are registered")
+                } else {
+                    write!(f, "; registered agents: {}", registered.join(", "))
                 }
             }
             UnusableHost::Implausible(agent, claim) => write!(f, "agent {agent} {claim}"),
@@ -107,9 +109,10 @@ impl Roster {
         if let Some(claim) = agent.implausibility() {
             return Err(UnusableHost::Implausible(name(), claim));
         }
-        match agent.sender.is_own() {
-            true => Ok(agent),
-            false => Err(UnusableHost::OtherVersion(name(), agent.sender.clone())),
+        if agent.sender.is_own() {
+            Ok(agent)
+        } else {
+            Err(UnusableHost::OtherVersion(name(), agent.sender.clone()))
         }
     }
 

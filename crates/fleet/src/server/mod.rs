@@ -302,9 +302,10 @@ impl std::error::Error for ServerNameError {}
 /// It is invalid.
 pub fn check_name(name: &str) -> Result<(), ServerNameError> {
     if let Ok(address) = name.parse::<IpAddr>() {
-        return match address.is_unspecified() {
-            true => Err(ServerNameError::Unspecified(address)),
-            false => Ok(()),
+        return if address.is_unspecified() {
+            Err(ServerNameError::Unspecified(address))
+        } else {
+            Ok(())
         };
     }
     let is_label = |label: &str| {

@@ -52,10 +52,11 @@ fn authorization_log() -> (String, Arc<Mutex<Vec<String>>>) {
 fn folder_contains(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
-        match path.is_dir() {
-            true => folder_contains(&path, text),
+        if path.is_dir() {
+            folder_contains(&path, text)
+        } else {
             // The server may have removed the file after it was listed.
-            false => fs::read(&path).is_ok_and(|bytes| contains(&bytes, text)),
+            fs::read(&path).is_ok_and(|bytes| contains(&bytes, text))
         }
     })
 }

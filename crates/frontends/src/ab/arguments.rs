@@ -362,11 +362,12 @@ impl AbArguments {
 
 /// Checks that at most one of `-i`, `-p` and `-u` is used.
 fn no_other_method(order: &Order, method: &str) -> Result<(), AbArgumentsError> {
-    match order.head || order.with_body.is_some() {
-        true => Err(AbArgumentsError::value(format!(
+    if order.head || order.with_body.is_some() {
+        Err(AbArgumentsError::value(format!(
             "Cannot mix {method} with other methods"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 
@@ -489,9 +490,10 @@ fn timestamp(value: &str) -> Option<SystemTime> {
     let minutes = hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?;
     let offset_from_utc = Duration::from_secs(minutes * 60);
     let time = humantime::parse_rfc3339_weak(time).ok()?;
-    match offset.starts_with('+') {
-        true => time.checked_sub(offset_from_utc),
-        false => time.checked_add(offset_from_utc),
+    if offset.starts_with('+') {
+        time.checked_sub(offset_from_utc)
+    } else {
+        time.checked_add(offset_from_utc)
     }
 }
 

@@ -20,9 +20,10 @@ pub(super) fn text(report: &AbReport, parts: ReportParts) -> String {
     rates(report, &mut out);
     if report.tally.times.total.count() > 0 {
         out += "\nConnection Times (ms)\n";
-        match parts.deviations {
-            true => with_deviations(report, &mut out),
-            false => short(report, &mut out),
+        if parts.deviations {
+            with_deviations(report, &mut out)
+        } else {
+            short(report, &mut out)
         }
         if parts.percentages && report.tally.times.total.count() > 1 {
             percentages(report, &mut out);

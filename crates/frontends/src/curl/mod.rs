@@ -91,9 +91,10 @@ impl CurlRequest {
         let text = utf8(word, "the command")?;
         if let Some(name) = text.strip_prefix("--").filter(|name| !name.is_empty()) {
             let option = options::by_name(name).ok_or_else(|| unknown_name(name))?;
-            let value = match option.takes_value() {
-                true => Some(words.next().ok_or_else(|| lacks_value(text))?),
-                false => None,
+            let value = if option.takes_value() {
+                Some(words.next().ok_or_else(|| lacks_value(text))?)
+            } else {
+                None
             };
             return self.add(option, text, value);
         }
@@ -305,9 +306,10 @@ impl CurlRequest {
             implied.push(("Accept-Encoding", ENCODINGS.to_owned()));
         }
         if self.data.is_given() && !self.is_get {
-            let content = match self.data.is_json() {
-                true => "application/json",
-                false => "application/x-www-form-urlencoded",
+            let content = if self.data.is_json() {
+                "application/json"
+            } else {
+                "application/x-www-form-urlencoded"
             };
             implied.push(("Content-Type", content.to_owned()));
         }
@@ -354,9 +356,10 @@ fn proxy_with_port(typed: &str) -> String {
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.contains(']'));
-    match has_port {
-        true => typed.to_owned(),
-        false => format!("{typed}:{PROXY_PORT}"),
+    if has_port {
+        typed.to_owned()
+    } else {
+        format!("{typed}:{PROXY_PORT}")
     }
 }
 

@@ -46,16 +46,15 @@ impl Splitter<'_> {
                     return Err(error.hint("copy the command as cURL (bash)"));
                 }
                 '|' | '&' | ';' | '<' | '>' | '(' | ')' => {
-                    return match self.is_only_space_left() && matches!(c, ';' | '&') {
-                        true => {
-                            self.end_word();
-                            Ok(())
-                        }
-                        false => Err(SettingsError::from(format!(
+                    return if self.is_only_space_left() && matches!(c, ';' | '&') {
+                        self.end_word();
+                        Ok(())
+                    } else {
+                        Err(SettingsError::from(format!(
                             "an unquoted {c} begins shell syntax that is not supported"
                         ))
                         .hint("paste only one curl command")
-                        .hint(format!("quote the {c}"))),
+                        .hint(format!("quote the {c}")))
                     };
                 }
                 c if c.is_whitespace() => self.end_word(),

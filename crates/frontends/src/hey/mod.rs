@@ -144,9 +144,10 @@ fn report(
     let is_interrupted = session.stop.is_asked();
     let took_s = loaded.record.totals.elapsed_s;
     let results = HeyResults {
-        total_s: match is_interrupted {
-            true => took_s,
-            false => took_s.max(arguments.schedule_s()),
+        total_s: if is_interrupted {
+            took_s
+        } else {
+            took_s.max(arguments.schedule_s())
         },
         times: loaded.recorder.response_time().clone(),
         statuses: loaded.recorder.statuses().collect(),

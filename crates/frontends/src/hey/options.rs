@@ -95,9 +95,10 @@ impl HeyArguments {
             header: self.header_lines(),
             body: self.body.clone().filter(|_| self.body_file.is_none()),
             body_file: self.body_file.clone(),
-            http: match self.h2 && self.is_tls() {
-                true => None,
-                false => Some(HttpVersion::Http11),
+            http: if self.h2 && self.is_tls() {
+                None
+            } else {
+                Some(HttpVersion::Http11)
             },
             path_as_is: true,
             no_keepalive: !self.keepalive,

@@ -139,9 +139,10 @@ struct Watcher<'a> {
 impl Script for Watcher<'_> {
     fn next(&mut self, user: u32, now: Nanos) -> UserStep {
         let is_over = self.watch.until.is_some_and(|until| now >= until);
-        match is_over || u64::from(user) >= self.watch.workers {
-            true => UserStep::Leave,
-            false => UserStep::Listed,
+        if is_over || u64::from(user) >= self.watch.workers {
+            UserStep::Leave
+        } else {
+            UserStep::Listed
         }
     }
 

@@ -148,13 +148,14 @@ fn read_body(file: &Path) -> Result<Vec<u8>, SettingsError> {
     let bytes = read(file)?;
     let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
     let is_binary = std::str::from_utf8(&bytes).is_err() || bytes.contains(&0);
-    match is_binary
+    if is_binary
         || UNCHANGED_EXTENSIONS
             .split_whitespace()
             .any(|other| kind == other)
     {
-        true => Ok(bytes),
-        false => Ok(bytes.trim_ascii().to_vec()),
+        Ok(bytes)
+    } else {
+        Ok(bytes.trim_ascii().to_vec())
     }
 }
 

@@ -161,9 +161,10 @@ fn options(settings: &Settings) -> Result<LoadSettings, SettingsError> {
         .proxy_login()
         .map(|login| format!("{}:{}", login.name, login.password));
     let proxy = settings.proxy_host.as_ref().map(|host| {
-        let address = match host.contains(':') {
-            true => format!("[{host}]:{}", settings.proxy_port),
-            false => format!("{host}:{}", settings.proxy_port),
+        let address = if host.contains(':') {
+            format!("[{host}]:{}", settings.proxy_port)
+        } else {
+            format!("{host}:{}", settings.proxy_port)
         };
         let proxy: HttpProxy = address
             .parse()
@@ -181,9 +182,10 @@ fn options(settings: &Settings) -> Result<LoadSettings, SettingsError> {
                 .time_s
                 .map_or(UNLIMITED_DURATION, Duration::from_secs),
         ),
-        http: Some(match settings.http11 && !settings.get && !settings.print {
-            true => HttpVersion::Http11,
-            false => HttpVersion::Http10,
+        http: Some(if settings.http11 && !settings.get && !settings.print {
+            HttpVersion::Http11
+        } else {
+            HttpVersion::Http10
         }),
         path_as_is: true,
         no_keepalive: !settings.keep_alive,

@@ -161,9 +161,10 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError>
         "logfile" => settings.log = value.into(),
         "concurrent" => settings.users = number(value)?,
         "reps" => {
-            settings.reps = match value.eq_ignore_ascii_case("once") {
-                true => Repetitions::Once,
-                false => Repetitions::Times(number(value)?),
+            settings.reps = if value.eq_ignore_ascii_case("once") {
+                Repetitions::Once
+            } else {
+                Repetitions::Times(number(value)?)
             }
         }
         "limit" => settings.limit = number(value)?,

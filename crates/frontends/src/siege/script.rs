@@ -206,9 +206,10 @@ impl Siege<'_> {
     /// Returns the name of a request in lines of output: the path for GET, otherwise
     /// the URL.
     fn shown(&self, wanted: &ListedRequest) -> Arc<str> {
-        match wanted.method == Method::Get && !self.course.settings.full_url {
-            true => wanted.url.path().into(),
-            false => wanted.url.text().into(),
+        if wanted.method == Method::Get && !self.course.settings.full_url {
+            wanted.url.path().into()
+        } else {
+            wanted.url.text().into()
         }
     }
 }
@@ -260,9 +261,10 @@ impl Script for Worker<'_> {
                 }
                 Ok(Some(request)) => {
                     if siege.shows_requests() {
-                        let end: &[u8] = match ask.wanted.method.has_body() {
-                            true => b"\n\n",
-                            false => b"\n",
+                        let end: &[u8] = if ask.wanted.method.has_body() {
+                            b"\n\n"
+                        } else {
+                            b"\n"
                         };
                         siege.show(Line::Plain([request.bytes(), end].concat()));
                     }

@@ -220,9 +220,10 @@ impl User {
                 to.text()
             ));
         }
-        let body = match method.has_body() {
-            true => ask.wanted.body.clone(),
-            false => Arc::from([]),
+        let body = if method.has_body() {
+            ask.wanted.body.clone()
+        } else {
+            Arc::from([])
         };
         let wanted = ListedRequest {
             url: to,
@@ -261,9 +262,10 @@ impl User {
 
     /// Returns the Cookie header of a request.
     pub(super) fn cookie(&self, wanted: &ListedRequest) -> Option<String> {
-        match self.jar.is_empty() {
-            true => None,
-            false => self.jar.header(wanted.url.cookie_url(), SystemTime::now()),
+        if self.jar.is_empty() {
+            None
+        } else {
+            self.jar.header(wanted.url.cookie_url(), SystemTime::now())
         }
     }
 }

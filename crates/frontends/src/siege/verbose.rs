@@ -62,9 +62,10 @@ impl LineFormat {
     }
 
     fn line(&self, done: &FinishedTransaction) -> String {
-        let stamp = match self.has_stamp {
-            true => clock::stamp(),
-            false => String::new(),
+        let stamp = if self.has_stamp {
+            clock::stamp()
+        } else {
+            String::new()
         };
         let line = match (self.is_csv, self.has_user) {
             (true, _) => self.csv(done, &stamp),
@@ -83,9 +84,10 @@ impl LineFormat {
                 done.protocol, done.status, done.took_s, done.body_bytes, done.method, done.url
             ),
         };
-        match self.is_colored {
-            true => format!("\x1b[0;{}m{line}\x1b[0m\n", color(done.status)),
-            false => format!("{line}\n"),
+        if self.is_colored {
+            format!("\x1b[0;{}m{line}\x1b[0m\n", color(done.status))
+        } else {
+            format!("{line}\n")
         }
     }
 
@@ -94,9 +96,10 @@ impl LineFormat {
             Some(mark) => format!("{mark},"),
             None => String::new(),
         };
-        let user = match self.has_user {
-            true => format!("{:>4},", done.user),
-            false => String::new(),
+        let user = if self.has_user {
+            format!("{:>4},", done.user)
+        } else {
+            String::new()
         };
         format!(
             "{stamp}{mark}{user}{},{},{:>6.2},{:>7},{},{},{}",

@@ -237,9 +237,10 @@ fn with_script(
 /// has a `request` hook, returns only the first thread's request, because wrk calls the hook once
 /// more than it sends requests.
 fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), ScriptFault> {
-    let asked = match has.request {
-        true => 1,
-        false => scripts.threads().len(),
+    let asked = if has.request {
+        1
+    } else {
+        scripts.threads().len()
     };
     let mut batch = None;
     let mut all = Vec::new();

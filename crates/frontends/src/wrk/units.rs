@@ -83,9 +83,10 @@ pub(super) fn bytes(number: f64) -> String {
 
 /// Formats a number of microseconds, such as `12.34ms`.
 pub(super) fn micros(number: f64) -> String {
-    match number >= 1e6 {
-        true => SECONDS.write(number / 1e6, 2),
-        false => MICROSECONDS.write(number, 2),
+    if number >= 1e6 {
+        SECONDS.write(number / 1e6, 2)
+    } else {
+        MICROSECONDS.write(number, 2)
     }
 }
 

@@ -531,9 +531,10 @@ impl H3 {
             }
             _ => Some(Reason::Text(text)),
         };
-        match is_idle {
-            true => Progress::Closed,
-            false => Progress::Lost,
+        if is_idle {
+            Progress::Closed
+        } else {
+            Progress::Lost
         }
     }
 

@@ -103,9 +103,10 @@ pub(super) fn throttled(record: &Record) -> Option<Finding> {
         .generator
         .throttling
         .filter(|it| it.throttled_periods > 0)?;
-    let severity = match throttling.share() >= THROTTLED_SHARE_ERROR {
-        true => Severity::Error,
-        false => Severity::Warning,
+    let severity = if throttling.share() >= THROTTLED_SHARE_ERROR {
+        Severity::Error
+    } else {
+        Severity::Warning
     };
     Some(Finding::of(severity, &GeneratorThrottled { throttling }))
 }

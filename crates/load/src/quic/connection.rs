@@ -134,9 +134,10 @@ impl QuicConnection {
         let (handle, connection) = endpoint
             .connect(now, client.client.clone(), peer, &name)
             .map_err(|error| error.to_string())?;
-        let early_data = match connection.has_0rtt() {
-            true => EarlyData::Offered,
-            false => EarlyData::Unused,
+        let early_data = if connection.has_0rtt() {
+            EarlyData::Offered
+        } else {
+            EarlyData::Unused
         };
         Ok(QuicConnection {
             endpoint,
@@ -270,9 +271,10 @@ impl QuicConnection {
                 self.is_established = true;
                 self.owes_handshake = true;
                 if self.early_data == EarlyData::Offered {
-                    self.early_data = match self.connection.accepted_0rtt() {
-                        true => EarlyData::Accepted,
-                        false => EarlyData::Rejected,
+                    self.early_data = if self.connection.accepted_0rtt() {
+                        EarlyData::Accepted
+                    } else {
+                        EarlyData::Rejected
                     };
                 }
                 None

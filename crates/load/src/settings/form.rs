@@ -264,9 +264,10 @@ fn word(text: &str) -> (String, &str) {
         match character {
             '"' => {
                 let rest = &inner[at + 1..];
-                return match rest.is_empty() || rest.starts_with(';') {
-                    true => (value, rest),
-                    false => unquoted(),
+                return if rest.is_empty() || rest.starts_with(';') {
+                    (value, rest)
+                } else {
+                    unquoted()
                 };
             }
             '\\' if inner[at + 1..].starts_with(['"', '\\']) => {
@@ -280,9 +281,10 @@ fn word(text: &str) -> (String, &str) {
 
 /// Quotes a value if [`word`] would otherwise read it differently, or read it as a file.
 fn quoted(value: &str) -> String {
-    match value.contains(';') || value.starts_with(['"', '@', '<']) {
-        true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
-        false => value.to_owned(),
+    if value.contains(';') || value.starts_with(['"', '@', '<']) {
+        format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+    } else {
+        value.to_owned()
     }
 }
 

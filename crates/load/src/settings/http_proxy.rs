@@ -36,9 +36,10 @@ impl FromStr for HttpProxy {
         };
         // The error message omits text that may be a password.
         let authority = authority.trim_end_matches('/');
-        let url = match authority.contains(['/', '?', '#']) {
-            false => Url::parse(&format!("http://{authority}"), None)?,
-            true => return Err(SettingsError::from("a proxy has no path").hint("write HOST:PORT")),
+        let url = if authority.contains(['/', '?', '#']) {
+            return Err(SettingsError::from("a proxy has no path").hint("write HOST:PORT"));
+        } else {
+            Url::parse(&format!("http://{authority}"), None)?
         };
         Ok(HttpProxy {
             host: url.host,

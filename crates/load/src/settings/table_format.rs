@@ -116,9 +116,10 @@ impl<'de> Visitor<'de> for ValueKind {
         // Keeps the fraction of `1.0`, because it may be a version. The parsers accept no
         // exponents.
         let text = format!("{number:?}");
-        let text = match text.contains('e') {
-            true => number.to_string(),
-            false => text,
+        let text = if text.contains('e') {
+            number.to_string()
+        } else {
+            text
         };
         self.scalar(Unexpected::Float(number), text)
     }
@@ -132,9 +133,10 @@ impl<'de> Visitor<'de> for ValueKind {
         while let Some(item) = items.next_element_seed(ValueKind::Text)? {
             texts.extend(item);
         }
-        match self.is_list() || texts.len() == 1 {
-            true => Ok(texts),
-            false => Err(A::Error::custom("expected one value, not an array")),
+        if self.is_list() || texts.len() == 1 {
+            Ok(texts)
+        } else {
+            Err(A::Error::custom("expected one value, not an array"))
         }
     }
 

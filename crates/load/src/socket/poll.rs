@@ -144,9 +144,10 @@ impl<'run> PollSockets<'run> {
             PollStage::Connecting if event.writable => Some(connection.connected()),
             PollStage::Connecting | PollStage::Failed => None,
             PollStage::Open | PollStage::HalfClosed => {
-                let written = match event.writable {
-                    true => connection.write(),
-                    false => None,
+                let written = if event.writable {
+                    connection.write()
+                } else {
+                    None
                 };
                 match written {
                     Some(completion) => Some(completion),

@@ -441,9 +441,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             wake = wake.min(at.since(ahead)).max(self.clock);
             control.stop();
         }
-        self.waits_at_once = match wake == self.clock {
-            true => self.waits_at_once + 1,
-            false => 0,
+        self.waits_at_once = if wake == self.clock {
+            self.waits_at_once + 1
+        } else {
+            0
         };
         assert!(
             self.waits_at_once < WAITS_AT_ONCE_MAX,

@@ -125,12 +125,13 @@ impl DataTable {
             }
             table.lines.push(line);
         }
-        match table.lines.is_empty() {
-            true => Err(DataError::File(
-                "the file has no rows; its first line names the columns, and each further line is a row"
-                    .to_owned(),
-            )),
-            false => Ok(table),
+        if table.lines.is_empty() {
+            Err(DataError::File(
+            "the file has no rows; its first line names the columns, and each further line is a row"
+                .to_owned(),
+        ))
+        } else {
+            Ok(table)
         }
     }
 
@@ -149,9 +150,10 @@ impl DataTable {
 
     fn ragged(&self, cells: usize) -> String {
         let columns = self.columns.len();
-        let hint = match cells > columns {
-            true => "put values with commas in double quotes",
-            false => "separate all columns with commas, including empty ones",
+        let hint = if cells > columns {
+            "put values with commas in double quotes"
+        } else {
+            "separate all columns with commas, including empty ones"
         };
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         format!(

@@ -51,9 +51,10 @@ impl Coalescing {
         Coalescing {
             is_on: is_closed && spec.think.is_none() && transport.coalesces,
             has_streams: transport.protocols.streams > 1,
-            waits_per_request: match transport.keepalive {
-                true => 1,
-                false => WAITS_PER_CONNECTION,
+            waits_per_request: if transport.keepalive {
+                1
+            } else {
+                WAITS_PER_CONNECTION
             },
             fast_latency: Nanos::ZERO,
         }
@@ -78,9 +79,10 @@ impl Coalescing {
         let max_wait = self.fast_latency.0 / (LATENCY_PARTS * self.waits_per_request);
         let max_wait = Nanos(max_wait).min(time_max);
         let pays = max_wait >= TIME_MIN && in_flight >= REQUESTS_MIN;
-        let max_completions = match self.has_streams {
-            true => in_flight,
-            false => (in_flight / REQUESTS_PER_RESPONSE).min(RESPONSES_MAX),
+        let max_completions = if self.has_streams {
+            in_flight
+        } else {
+            (in_flight / REQUESTS_PER_RESPONSE).min(RESPONSES_MAX)
         };
         (self.is_on && pays).then_some(WaitBatch {
             max_completions,

@@ -41,9 +41,10 @@ impl Refusals {
     /// Records a failed connection attempt. If `error` is not a refusal, the load no longer ends
     /// because of refusals.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
-        match system::is_refusal(error) {
-            true => self.count(&error, now),
-            false => self.ruled_out = true,
+        if system::is_refusal(error) {
+            self.count(&error, now)
+        } else {
+            self.ruled_out = true
         }
     }
 
@@ -109,9 +110,10 @@ impl Refusals {
             self.announced = true;
             return !control.rule_out_refusal();
         }
-        match self.may_end_load() {
-            true => control.give_up(),
-            false => control.is_given_up(),
+        if self.may_end_load() {
+            control.give_up()
+        } else {
+            control.is_given_up()
         }
     }
 

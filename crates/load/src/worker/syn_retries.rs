@@ -42,9 +42,10 @@ impl ConnectCounts {
             return None;
         }
         let share = self.retransmitted as f64 / self.made as f64;
-        let severity = match share > RETRANSMITTED_SHARE_WARNING {
-            true => Severity::Warning,
-            false => Severity::Note,
+        let severity = if share > RETRANSMITTED_SHARE_WARNING {
+            Severity::Warning
+        } else {
+            Severity::Note
         };
         let figures = SynRetransmitted {
             retransmitted: self.retransmitted,

@@ -160,9 +160,12 @@ mod tests {
     fn exponential_pauses_have_their_distribution_for_users_and_over_time() {
         let time = think(ThinkDistribution::Exponential);
         for by_user in [true, false] {
-            let draw = |i: u64| match by_user {
-                true => pause(time, 7, i, 1),
-                false => pause(time, 7, 1, i),
+            let draw = |i: u64| {
+                if by_user {
+                    pause(time, 7, i, 1)
+                } else {
+                    pause(time, 7, 1, i)
+                }
             };
             let seconds: Vec<f64> = (0..20_000).map(|i| draw(i).as_secs_f64()).collect();
             let mean = seconds.iter().sum::<f64>() / 20_000.0;

@@ -311,9 +311,10 @@ fn each_user_goes_through_the_list_by_itself() {
     let server = Raw::new(|mut stream| {
         while let Some(head) = read_head(&mut stream) {
             let head = String::from_utf8(head).unwrap().to_lowercase();
-            let status = match head.starts_with("get /login") || head.contains("cookie: s=1") {
-                true => "200 OK\r\nSet-Cookie: s=1",
-                false => "401 Unauthorized",
+            let status = if head.starts_with("get /login") || head.contains("cookie: s=1") {
+                "200 OK\r\nSet-Cookie: s=1"
+            } else {
+                "401 Unauthorized"
             };
             let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
             if stream.write_all(response.as_bytes()).is_err() {

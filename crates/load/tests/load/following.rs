@@ -122,11 +122,12 @@ fn redirects_that_cannot_be_followed_are_reported() {
 /// other requests.
 fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
     while let Some(head) = read_head(stream) {
-        let response = match head.starts_with(b"GET /redirect ") {
-            true => format!(
+        let response = if head.starts_with(b"GET /redirect ") {
+            format!(
                 "HTTP/1.1 302 X\r\nLocation: http://localhost:{port}/\r\nContent-Length: 0\r\n\r\n"
-            ),
-            false => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            )
+        } else {
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
         };
         if stream.write_all(response.as_bytes()).is_err() {
             return;

@@ -110,9 +110,10 @@ fn load_seed(seed: u64, secured: bool) {
         let mut random = Random::new(seed << 16 | peer.connection_index as u64);
         misbehave(peer, &mut random)
     };
-    let server = match secured {
-        false => Scripted::clear(script),
-        true => Scripted::secured(&["h2"], script),
+    let server = if !secured {
+        Scripted::clear(script)
+    } else {
+        Scripted::secured(&["h2"], script)
     };
     let mut random = Random::new(!seed);
     let connections = 1 + random.below(3);

@@ -25,9 +25,10 @@ fn proxy(heads: &Heads, connect_response: &'static [u8]) -> Raw {
             heads.lock().unwrap().push(head.clone());
             let target = head.split(' ').nth(1).unwrap().to_owned();
             if !head.starts_with("CONNECT ") {
-                let to = match target.ends_with("/away") {
-                    true => "302 Found\r\nLocation: http://127.0.0.8:8/here",
-                    false => "200 OK",
+                let to = if target.ends_with("/away") {
+                    "302 Found\r\nLocation: http://127.0.0.8:8/here"
+                } else {
+                    "200 OK"
                 };
                 let response = format!("HTTP/1.1 {to}\r\nContent-Length: 2\r\n\r\nhi");
                 if stream.write_all(response.as_bytes()).is_err() {

@@ -49,9 +49,10 @@ impl<'b> CodedString<'b> {
     /// Returns the decoded string as a new vector.
     pub(crate) fn to_vec(self) -> Result<Vec<u8>, HuffmanError> {
         let mut text = Vec::new();
-        match self.is_huffman {
-            true => huffman::decode(self.bytes, &mut text)?,
-            false => text.extend_from_slice(self.bytes),
+        if self.is_huffman {
+            huffman::decode(self.bytes, &mut text)?
+        } else {
+            text.extend_from_slice(self.bytes)
         }
         Ok(text)
     }

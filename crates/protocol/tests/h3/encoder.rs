@@ -299,9 +299,10 @@ fn write_line(line: &Line, base: u64, out: &mut Vec<u8>) {
         Line::Indexed(at) if *at < base => integer(6, 0x80, base - 1 - at, out),
         Line::Indexed(at) => integer(4, 0x10, at - base, out),
         Line::Named(at, value) => {
-            match *at < base {
-                true => integer(4, 0x40, base - 1 - at, out),
-                false => integer(3, 0, at - base, out),
+            if *at < base {
+                integer(4, 0x40, base - 1 - at, out)
+            } else {
+                integer(3, 0, at - base, out)
             }
             string(7, 0, value, false, out);
         }

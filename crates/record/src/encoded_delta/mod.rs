@@ -136,9 +136,10 @@ impl EncodedDelta {
     ///
     /// Returns [`ImplausibleDelta`] if a count or a slice number exceeds its limit.
     pub fn add_to(&self, delta: &mut Delta) -> Result<(), ImplausibleDelta> {
-        match self.is_plausible() {
-            true => self.add_all_to(delta),
-            false => return Err(ImplausibleDelta),
+        if self.is_plausible() {
+            self.add_all_to(delta)
+        } else {
+            return Err(ImplausibleDelta);
         }
         Ok(())
     }

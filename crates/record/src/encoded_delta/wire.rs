@@ -176,9 +176,10 @@ fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<(
     for slice in &mut *before {
         slice.times = read_list(from, COARSE_BUCKETS)?;
     }
-    last.times = match from.flag()? {
-        true => rest(&encoded.times, before)?,
-        false => read_list(from, COARSE_BUCKETS)?,
+    last.times = if from.flag()? {
+        rest(&encoded.times, before)?
+    } else {
+        read_list(from, COARSE_BUCKETS)?
     };
     Some(())
 }

@@ -94,9 +94,12 @@ fn draw_panel(
     let x = Axis::new(0.0..last * 1.04, left..right);
     let y = Axis::new(0.0..highest, bottom..top);
     canvas.grid(&y, (left, right), (5, 0.0), short);
-    canvas.marks_below(&x, bottom, 7, |value| match value.fract() == 0.0 {
-        true => short(value),
-        false => String::new(),
+    canvas.marks_below(&x, bottom, 7, |value| {
+        if value.fract() == 0.0 {
+            short(value)
+        } else {
+            String::new()
+        }
     });
     for line in &panel.lines {
         let points = || line.points.iter().filter(|point| point.level().is_finite());

@@ -173,9 +173,10 @@ impl Canvas {
         for value in y.marks(most) {
             let at = y.at(value);
             // The comparison has a tolerance, because marks have rounding errors.
-            let color = match (at - y.at(reference)).abs() < 1e-6 {
-                true => palette::REFERENCE,
-                false => palette::GRID,
+            let color = if (at - y.at(reference)).abs() < 1e-6 {
+                palette::REFERENCE
+            } else {
+                palette::GRID
             };
             self.line((left, at), (right, at), color, 1.0);
             let text = text(value);

@@ -73,9 +73,10 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s:
             }
         }
     }
-    let caption = match size.is_narrow() {
-        true => "seconds; the dot marks the last request",
-        false => "seconds since the measurement started; the dot marks the last request",
+    let caption = if size.is_narrow() {
+        "seconds; the dot marks the last request"
+    } else {
+        "seconds since the measurement started; the dot marks the last request"
     };
     canvas.caption(size.width() / 2.0, bottom, caption)
 }

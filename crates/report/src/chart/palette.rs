@@ -135,15 +135,19 @@ mod tests {
     fn lab(rgb: u32) -> [f64; 3] {
         let channel = |shift: u32| {
             let value = f64::from(rgb >> shift & 0xFF) / 255.0;
-            match value <= 0.04045 {
-                true => value / 12.92,
-                false => ((value + 0.055) / 1.055).powf(2.4),
+            if value <= 0.04045 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
             }
         };
         let (r, g, b) = (channel(16), channel(8), channel(0));
-        let part = |t: f64| match t > 0.008856 {
-            true => t.cbrt(),
-            false => 7.787 * t + 16.0 / 116.0,
+        let part = |t: f64| {
+            if t > 0.008856 {
+                t.cbrt()
+            } else {
+                7.787 * t + 16.0 / 116.0
+            }
         };
         let x = part((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
         let y = part(0.2126 * r + 0.7152 * g + 0.0722 * b);

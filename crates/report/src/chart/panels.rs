@@ -40,9 +40,10 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
     };
     let width = (size.width() - LEFT - 8.0 - GAP * (columns - 1) as f64) / columns as f64;
     let is_long = |panel: &RatePanel| TextStyle::LABEL.bold().width_of(&panel.name) > width;
-    let title = match panels.iter().any(is_long) {
-        true => TALL_TITLE,
-        false => TITLE,
+    let title = if panels.iter().any(is_long) {
+        TALL_TITLE
+    } else {
+        TITLE
     };
     let (longest, highest) = extent(panels);
     // The unit is shown once, above the marks of the first panel.
@@ -92,9 +93,10 @@ fn draw_panel(
     bottom: f64,
 ) {
     canvas.grid(&frame.y, (left, right), (6, 0.0), |value| {
-        match frame.marks_y {
-            true => short(value),
-            false => String::new(),
+        if frame.marks_y {
+            short(value)
+        } else {
+            String::new()
         }
     });
     if frame.marks_x {

@@ -121,9 +121,10 @@ fn rate_max(variants: &[ProbePoints]) -> f64 {
 
 /// Returns the lower and the upper end of the vertical axis.
 fn value_range(axis: &GoalAxis, variants: &[ProbePoints]) -> (f64, f64) {
-    let limit = match axis.limit.is_finite() && axis.limit > 0.0 {
-        true => axis.limit,
-        false => 1.0,
+    let limit = if axis.limit.is_finite() && axis.limit > 0.0 {
+        axis.limit
+    } else {
+        1.0
     };
     let points = variants.iter().flat_map(|variant| &variant.points);
     let values = points.map(|(_, value)| *value).filter(|it| it.is_finite());
@@ -147,9 +148,10 @@ fn log_marks(lowest: f64, highest: f64) -> Vec<f64> {
             .collect()
     };
     let fine = marks(&[1.0, 2.0, 5.0]);
-    match fine.len() <= MARKS_MAX {
-        true => fine,
-        false => marks(&[1.0]),
+    if fine.len() <= MARKS_MAX {
+        fine
+    } else {
+        marks(&[1.0])
     }
 }
 

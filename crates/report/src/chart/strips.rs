@@ -81,9 +81,10 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
     for value in axis.marks(4) {
         let x = axis.at(value);
         canvas.line((x, top + HEAD), (x, bottom), palette::GRID, 1.0);
-        let text = match value == 0.0 {
-            true => format!("0 {unit}"),
-            false => decimal(value),
+        let text = if value == 0.0 {
+            format!("0 {unit}")
+        } else {
+            decimal(value)
         };
         let style = TextStyle::AXIS.side(Side::Middle);
         canvas.text((x, bottom + 13.0), &text, style);

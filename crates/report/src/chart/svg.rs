@@ -21,9 +21,10 @@ fn hex(color: Color) -> String {
 
 /// Opacity attribute; empty for opaque shapes.
 fn opacity_attribute(opacity: f64) -> String {
-    match opacity < 1.0 {
-        true => format!(" opacity=\"{opacity}\""),
-        false => String::new(),
+    if opacity < 1.0 {
+        format!(" opacity=\"{opacity}\"")
+    } else {
+        String::new()
     }
 }
 

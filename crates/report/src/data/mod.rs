@@ -78,9 +78,10 @@ impl From<u32> for DataCell {
 
 impl From<f64> for DataCell {
     fn from(number: f64) -> DataCell {
-        match number.is_finite() {
-            true => DataCell::Number(number),
-            false => DataCell::Empty,
+        if number.is_finite() {
+            DataCell::Number(number)
+        } else {
+            DataCell::Empty
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::Experiment;
 /// A table of the slices of all trials, and one of the comparisons by rounds. Without interleaved
 /// blocks, there are no tables.
 pub(super) fn of_experiment(experiment: &Experiment) -> Vec<DataTable> {
-    match experiment.is_interleaved() {
-        true => vec![slices(experiment), rounds(&experiment.verdict)],
-        false => Vec::new(),
+    if experiment.is_interleaved() {
+        vec![slices(experiment), rounds(&experiment.verdict)]
+    } else {
+        Vec::new()
     }
 }
 

@@ -67,12 +67,11 @@ fn escaped(text: &str) -> String {
 fn section(section: &Section, blocks: &[&Block]) -> String {
     let title = escaped(&section.title);
     let blocks: String = blocks.iter().map(|one| block(one)).collect();
-    match section.folded {
-        true => format!("<details><summary>{title}</summary>\n{blocks}</details>\n"),
-        false => {
-            let id = file_name(&section.title);
-            format!("<h2 id=\"{id}\">{title}</h2>\n{blocks}")
-        }
+    if section.folded {
+        format!("<details><summary>{title}</summary>\n{blocks}</details>\n")
+    } else {
+        let id = file_name(&section.title);
+        format!("<h2 id=\"{id}\">{title}</h2>\n{blocks}")
     }
 }
 
@@ -153,12 +152,13 @@ fn swatch(variant: Option<usize>) -> String {
 }
 
 fn verdict(line: &VerdictLine) -> String {
-    let summarized = match line.summarized.is_empty() {
-        true => String::new(),
-        false => format!(
+    let summarized = if line.summarized.is_empty() {
+        String::new()
+    } else {
+        format!(
             "<details class=\"folded\"><summary>all comparisons</summary>{}</details>",
             list(&line.summarized)
-        ),
+        )
     };
     format!(
         "<li><span class=\"word {}\">{}{}</span><span>{}{summarized}</span></li>\n",

@@ -31,9 +31,10 @@ pub(super) fn table(table: &Table) -> String {
     let headings: String = headings.collect();
     let rows: String = table.rows.iter().map(|cells| row(table, cells)).collect();
     let has_headings = table.columns.iter().any(|(heading, _)| !heading.is_empty());
-    let head = match has_headings {
-        true => format!("<thead><tr>{headings}</tr></thead>\n"),
-        false => String::new(),
+    let head = if has_headings {
+        format!("<thead><tr>{headings}</tr></thead>\n")
+    } else {
+        String::new()
     };
     let kind = table.kind;
     let width = match kind {

@@ -215,12 +215,15 @@ fn why_section(verdict: &VerdictDocument) -> Section {
         let more = (more > 0).then(|| format!("{more} more are in the report"));
         let first = tables::moved_table(why, TERMINAL_CHANGES_MAX).map(Block::Table);
         let all = tables::moved_table(why, usize::MAX).map(Block::Table);
-        let all = all.map(|table| match whys.len() > UNFOLDED_WHYS_MAX {
-            true => Block::Folded {
-                summary: "What changed".to_owned(),
-                blocks: vec![table],
-            },
-            false => table,
+        let all = all.map(|table| {
+            if whys.len() > UNFOLDED_WHYS_MAX {
+                Block::Folded {
+                    summary: "What changed".to_owned(),
+                    blocks: vec![table],
+                }
+            } else {
+                table
+            }
         });
         let rest = why::rest(why);
         let rest = (!rest.is_empty()).then(|| Block::Note(rest.join(" ")));
@@ -323,9 +326,10 @@ fn charts_over_time(document: &mut Document, experiment: &Experiment) {
     let groups = figures::latency_groups(experiment);
     let strips = groups.iter().flat_map(|group| &group.strips);
     let mut values = strips.flat_map(|strip| &strip.values_us);
-    let dots = match values.any(|(_, is_bound)| *is_bound) {
-        true => captions::TRIAL_DOTS_BOUNDS,
-        false => captions::TRIAL_DOTS,
+    let dots = if values.any(|(_, is_bound)| *is_bound) {
+        captions::TRIAL_DOTS_BOUNDS
+    } else {
+        captions::TRIAL_DOTS
     };
     let first = experiment.trials.first().map(|trial| &trial.record);
     let latency = figures::latency(&groups).map(|figure| Figure {

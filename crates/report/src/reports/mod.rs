@@ -17,9 +17,10 @@ fn findings_section(findings: &[Finding], none: &'static str) -> Section {
     if !findings.is_empty() {
         section = section.intro("What was seen, what it means, and what to do.");
     }
-    let audience = match findings.is_empty() {
-        true => Audience::Files,
-        false => Audience::Everyone,
+    let audience = if findings.is_empty() {
+        Audience::Files
+    } else {
+        Audience::Everyone
     };
     let mut sorted = findings.to_vec();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

@@ -70,9 +70,10 @@ fn header(runs: &RunsDocument) -> Blocks {
         detail: None,
     });
     let lines: Vec<VerdictLine> = runs.comparisons.iter().map(comparison).collect();
-    match lines.is_empty() {
-        true => header.push(Block::Paragraph(captions::NO_COMMON_VARIANT.to_owned())),
-        false => header.push(Block::Verdicts(lines)),
+    if lines.is_empty() {
+        header.push(Block::Paragraph(captions::NO_COMMON_VARIANT.to_owned()))
+    } else {
+        header.push(Block::Verdicts(lines))
     }
     for text in wording::unmatched(runs) {
         header.push(Block::Paragraph(text));

@@ -85,9 +85,10 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let paths = glob::glob(&pattern.to_string_lossy())
         .map_err(|error| malformed(format!("not a valid pattern: {error}")))?;
     let paths: Vec<PathBuf> = paths.flatten().filter(|path| path.is_file()).collect();
-    match paths.is_empty() {
-        true => Err(malformed("no file matches this pattern".to_owned())),
-        false => Ok(paths),
+    if paths.is_empty() {
+        Err(malformed("no file matches this pattern".to_owned()))
+    } else {
+        Ok(paths)
     }
 }
 

@@ -50,9 +50,12 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
         rates().fold(0.0, f64::max),
     );
     let width = (highest - lowest) / f64::from(RATE_RANGES);
-    let range_of = |offered: f64| match width > 0.0 {
-        true => (((offered - lowest) / width) as u32).min(RATE_RANGES - 1),
-        false => 0,
+    let range_of = |offered: f64| {
+        if width > 0.0 {
+            (((offered - lowest) / width) as u32).min(RATE_RANGES - 1)
+        } else {
+            0
+        }
     };
     for range in 0..RATE_RANGES {
         let group: Vec<_> = slices.iter().filter(|it| range_of(it.0) == range).collect();

@@ -108,11 +108,12 @@ pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Tabl
 /// A cell with the mean of a variant, and the change and its interval below it.
 fn standing_cell(standing: &Standing) -> TableCell {
     let figure = TableCell::new(&standing.figure, Emphasis::Figure).swatch(standing.variant);
-    match standing.is_reference {
-        true => figure.line("reference", Emphasis::Muted),
-        false => figure
+    if standing.is_reference {
+        figure.line("reference", Emphasis::Muted)
+    } else {
+        figure
             .line(&standing.change, Emphasis::Strong)
-            .line(&standing.interval, Emphasis::Muted),
+            .line(&standing.interval, Emphasis::Muted)
     }
 }
 

@@ -85,12 +85,13 @@ pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<Strin
     }
     let same: Vec<String> = same
         .iter()
-        .map(
-            |noun| match changed.iter().any(|it| it.metric.noun() == *noun) {
-                true => format!("{noun} (of the other variants)"),
-                false => (*noun).to_owned(),
-            },
-        )
+        .map(|noun| {
+            if changed.iter().any(|it| it.metric.noun() == *noun) {
+                format!("{noun} (of the other variants)")
+            } else {
+                (*noun).to_owned()
+            }
+        })
         .collect();
     let same =
         (!same.is_empty()).then(|| format!("No change was established in: {}.", same.join(", ")));

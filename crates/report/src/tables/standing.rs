@@ -55,9 +55,10 @@ pub(crate) struct Standing {
 impl Standing {
     /// Returns the verdict, or `reference` for a baseline.
     pub(crate) fn word(&self) -> &'static str {
-        match self.is_reference {
-            true => "reference",
-            false => self.verdict,
+        if self.is_reference {
+            "reference"
+        } else {
+            self.verdict
         }
     }
 }

@@ -38,9 +38,10 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
         .map(|(name, summary, key)| TimeColumn {
             name,
             summary,
-            all: match ascending.iter().all(|&p| summary.percentile(p).is_some()) {
-                true => None,
-                false => record.distribution(key),
+            all: if ascending.iter().all(|&p| summary.percentile(p).is_some()) {
+                None
+            } else {
+                record.distribution(key)
             },
         })
         .collect();

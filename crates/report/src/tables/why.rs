@@ -57,9 +57,10 @@ pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
     let of_mode = |place, mode| level(verdict, place, mode).unwrap_or(0.0);
     let share = |place: usize, mode: Metric| {
         let whole: f64 = modes.iter().map(|mode| of_mode(place, *mode)).sum();
-        match whole > 0.0 {
-            true => format!("{:.0}%", 100.0 * of_mode(place, mode) / whole),
-            false => "–".to_owned(),
+        if whole > 0.0 {
+            format!("{:.0}%", 100.0 * of_mode(place, mode) / whole)
+        } else {
+            "–".to_owned()
         }
     };
     let mut table = Table::of(0..verdict.variants.len())

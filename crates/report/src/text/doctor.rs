@@ -80,9 +80,10 @@ fn one<'d>(
     }
     let fine = subject.fine() as u64;
     if !all && fine > 0 {
-        let others = match subject.shown(false).is_empty() && subject.unknown.is_empty() {
-            true => number::plural(fine, "check passed", "checks passed"),
-            false => number::plural(fine, "other check passed", "other checks passed"),
+        let others = if subject.shown(false).is_empty() && subject.unknown.is_empty() {
+            number::plural(fine, "check passed", "checks passed")
+        } else {
+            number::plural(fine, "other check passed", "other checks passed")
         };
         out += &format!("{others} (--all shows them).\n");
     }

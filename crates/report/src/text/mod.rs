@@ -113,9 +113,10 @@ impl TextWriter {
         let text = match block {
             Block::Lead { text, detail } => {
                 let lead = paragraph(text);
-                let lead = match self.lead_is_bold {
-                    true => paint.bold_lines(&lead),
-                    false => lead,
+                let lead = if self.lead_is_bold {
+                    paint.bold_lines(&lead)
+                } else {
+                    lead
                 };
                 lead + &detail
                     .iter()

@@ -128,9 +128,12 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path());
-    let below = entries.flat_map(|path| match path.is_dir() {
-        true => files(&path),
-        false => vec![path],
+    let below = entries.flat_map(|path| {
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![path]
+        }
     });
     let mut below: Vec<PathBuf> = below.collect();
     below.sort();

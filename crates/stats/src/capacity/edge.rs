@@ -52,9 +52,10 @@ impl EdgeResults {
             .filter(|&goal| crossing(&self.points(goal)) != Crossing::Above)
             .map(|goal| refine(&self.points(goal)))
             .fold(f64::INFINITY, f64::min);
-        match lowest == f64::INFINITY {
-            true => log_rate,
-            false => lowest,
+        if lowest == f64::INFINITY {
+            log_rate
+        } else {
+            lowest
         }
     }
 
@@ -110,9 +111,10 @@ fn point(log_rate: f64, result: &ProbeResult, goal: usize) -> FitPoint {
     match result.goals.get(goal) {
         Some(reading) => FitPoint {
             log_rate,
-            excess: match result.keeps_up() {
-                true => reading.excess,
-                false => reading.excess.max(OVERLOAD_EXCESS),
+            excess: if result.keeps_up() {
+                reading.excess
+            } else {
+                reading.excess.max(OVERLOAD_EXCESS)
             },
             resolution: reading.resolution,
             weight,

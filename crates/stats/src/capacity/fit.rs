@@ -113,15 +113,17 @@ pub(super) fn crossing(points: &[FitPoint]) -> Crossing {
     let (below, above) = (pools[below], pools[above]);
     let rise = above.log_excess() - below.log_excess();
     let distance = above.log_rate - below.log_rate;
-    let part = match rise > 0.0 {
-        true => (-below.log_excess() / rise).clamp(0.0, 1.0),
-        false => 0.5,
+    let part = if rise > 0.0 {
+        (-below.log_excess() / rise).clamp(0.0, 1.0)
+    } else {
+        0.5
     };
     Crossing::At {
         log_rate: below.log_rate + part * distance,
-        reach: match rise > 0.0 {
-            true => (EXCESS_RANGE / rise).max(0.5) * distance,
-            false => distance,
+        reach: if rise > 0.0 {
+            (EXCESS_RANGE / rise).max(0.5) * distance
+        } else {
+            distance
         },
     }
 }

@@ -209,9 +209,10 @@ impl ProbeResult {
     pub fn read(record: &Record, goals: &[Goal], cut_short: bool, took_s: f64) -> ProbeResult {
         let totals = &record.totals;
         let completed = totals.ok as f64 + Goal::permitted_failures(goals, record);
-        let achieved_per_s = match totals.elapsed_s > 0.0 {
-            true => completed / totals.elapsed_s,
-            false => 0.0,
+        let achieved_per_s = if totals.elapsed_s > 0.0 {
+            completed / totals.elapsed_s
+        } else {
+            0.0
         };
         let is_saturated = |finding: &Finding| {
             finding

@@ -242,9 +242,10 @@ impl Search {
             }
             Phase::Lowest { judged } => {
                 self.note(RATE_MIN, &result);
-                Phase::Ended(match is_certainly_unmet(&result) {
-                    true => SearchOutcome::Unmet { per_s: RATE_MIN },
-                    false => SearchOutcome::Below { per_s: judged },
+                Phase::Ended(if is_certainly_unmet(&result) {
+                    SearchOutcome::Unmet { per_s: RATE_MIN }
+                } else {
+                    SearchOutcome::Below { per_s: judged }
                 })
             }
             Phase::Edge(mut plan) => {
@@ -307,9 +308,10 @@ impl Search {
             {
                 // If the generator was saturated, more probes near the goal would only measure the
                 // generator's limit.
-                return match bracket.saturated {
-                    true => self.saturated(),
-                    false => self.edge_around((met * unmet).sqrt().ln()),
+                return if bracket.saturated {
+                    self.saturated()
+                } else {
+                    self.edge_around((met * unmet).sqrt().ln())
                 };
             }
             (Some(met), Some(unmet)) => (met * unmet).sqrt(),
@@ -333,9 +335,10 @@ impl Search {
             // A probe of the bracket is short, so it can fail by chance. The longer probes of the
             // edge decide.
             (None, Some(unmet)) if self.clamped(unmet / step) >= unmet => {
-                return match bracket.is_certain || bracket.saturated {
-                    true => self.below(unmet),
-                    false => self.edge_around(unmet.ln() + 0.5 * EDGE_REACH.ln()),
+                return if bracket.is_certain || bracket.saturated {
+                    self.below(unmet)
+                } else {
+                    self.edge_around(unmet.ln() + 0.5 * EDGE_REACH.ln())
                 };
             }
             (None, Some(per_s)) if is_late(BRACKET_TIME_SHARE_MAX) => {
@@ -354,9 +357,10 @@ impl Search {
     /// Returns the phase that follows if the goals were not met at the lowest rate that can be
     /// judged.
     fn below(&self, judged: f64) -> Phase {
-        match judged > RATE_MIN {
-            true => Phase::Lowest { judged },
-            false => Phase::Ended(SearchOutcome::Unmet { per_s: judged }),
+        if judged > RATE_MIN {
+            Phase::Lowest { judged }
+        } else {
+            Phase::Ended(SearchOutcome::Unmet { per_s: judged })
         }
     }
 
@@ -407,9 +411,10 @@ impl Search {
                 // If the capacity is a little above the lowest rate, the probes at the edge can
                 // exceed the goals by chance.
                 let reach = CROSSING_REACH_MAX;
-                return match self.edge.is_far_from_met_at(lowest, FAR_EXCESS_MIN) {
-                    true => self.below(lowest.exp()),
-                    false => self.crossing_around(lowest + 0.5 * reach, reach, extensions),
+                return if self.edge.is_far_from_met_at(lowest, FAR_EXCESS_MIN) {
+                    self.below(lowest.exp())
+                } else {
+                    self.crossing_around(lowest + 0.5 * reach, reach, extensions)
                 };
             }
             Crossing::Below if is_last => {
@@ -417,9 +422,10 @@ impl Search {
                 return Phase::Ended(SearchOutcome::Below { per_s });
             }
             Crossing::Above if is_last || self.clamped((highest + gap).exp()).ln() <= highest => {
-                let reason = match is_last {
-                    true => BoundReason::ProbesMax,
-                    false => BoundReason::RateMax,
+                let reason = if is_last {
+                    BoundReason::ProbesMax
+                } else {
+                    BoundReason::RateMax
                 };
                 let per_s = highest.exp();
                 return Phase::Ended(SearchOutcome::AtLeast { per_s, reason });

@@ -79,9 +79,10 @@ impl SearchSettings {
     pub fn rate_of_usual_time(&self) -> f64 {
         let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;
         let fast = REQUESTS_PER_SEARCH * self.requests_min / self.time_s;
-        match most * fast * self.limit_s >= most * REQUESTS_WITHIN_LIMIT {
-            true => most * fast,
-            false => fast,
+        if most * fast * self.limit_s >= most * REQUESTS_WITHIN_LIMIT {
+            most * fast
+        } else {
+            fast
         }
     }
 

@@ -49,10 +49,7 @@ fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
         // twice the service time (because the capacity is low), and searches with a goal of 30
         // service times (because slow requests come in long clusters).
         let is_usual = server.service_s <= 1e-3 && server.limit > 2.0 && server.limit < 30.0;
-        let longest_s = match is_usual {
-            true => SEARCH_S,
-            false => 5.0 * SEARCH_S,
-        };
+        let longest_s = if is_usual { SEARCH_S } else { 5.0 * SEARCH_S };
         assert!(took_s <= longest_s, "{server:?} seed {seed}: {took_s} s");
         outcomes.push(search.outcome().unwrap());
     }

@@ -428,8 +428,9 @@ fn withheld(because: &WithheldBecause) -> Judgement {
 }
 
 fn unit_of(source: &RunEvidence<'_>) -> TrialUnit {
-    match source.is_loads {
-        true => TrialUnit::Load,
-        false => TrialUnit::Block,
+    if source.is_loads {
+        TrialUnit::Load
+    } else {
+        TrialUnit::Block
     }
 }

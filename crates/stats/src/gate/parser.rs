@@ -31,9 +31,10 @@ pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         }
         "verdict" => reader.verdict()?,
         name => {
-            let quantity = match known.is_single_load() {
-                true => Quantity::parse_of_load(name),
-                false => Quantity::parse(name),
+            let quantity = if known.is_single_load() {
+                Quantity::parse_of_load(name)
+            } else {
+                Quantity::parse(name)
             };
             let quantity =
                 quantity.map_err(|error| reader.wrong(start..reader.at, &error.to_string()))?;
@@ -365,9 +366,10 @@ impl<'a> GateParser<'a> {
         };
         let factor = self.factor(start)?;
         let is_single_load = self.known.is_single_load();
-        let to = match is_single_load {
-            true => None,
-            false => self.reference(subject)?,
+        let to = if is_single_load {
+            None
+        } else {
+            self.reference(subject)?
         };
         let Some(to) = to else {
             let end = start + text.len();

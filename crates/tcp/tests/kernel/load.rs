@@ -152,9 +152,10 @@ pub(crate) fn run(tun: &mut Tun, plan: &Plan) -> Outcome {
 impl Load<'_> {
     fn connect(&mut self, user: usize, now: u64) {
         let Plan { ipv6, port, .. } = *self.plan;
-        let (local, remote): (IpAddr, IpAddr) = match ipv6 {
-            true => ("fd09::1".parse().unwrap(), "fd09::2".parse().unwrap()),
-            false => ([10, 9, 0, 1].into(), [10, 9, 0, 2].into()),
+        let (local, remote): (IpAddr, IpAddr) = if ipv6 {
+            ("fd09::1".parse().unwrap(), "fd09::2".parse().unwrap())
+        } else {
+            ([10, 9, 0, 1].into(), [10, 9, 0, 2].into())
         };
         let options = ConnectOptions {
             nodelay: true,
@@ -214,9 +215,10 @@ impl Load<'_> {
 
     /// Ends the connection, and opens the next one.
     fn end(&mut self, user: usize, now: u64) {
-        let mode = match self.plan.abort {
-            true => CloseMode::Abort,
-            false => CloseMode::Orderly,
+        let mode = if self.plan.abort {
+            CloseMode::Abort
+        } else {
+            CloseMode::Orderly
         };
         let state = &mut self.users[user];
         if let Some(handle) = state.handle.take() {

@@ -236,9 +236,10 @@ impl<'a> Client<'a> {
 /// Runs until every connection has ended.
 pub(crate) fn run(plan: &Plan) -> Summary {
     let request = vec![b'r'; plan.request_bytes];
-    let (local, server): (IpAddr, IpAddr) = match plan.ipv6 {
-        true => ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()),
-        false => ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap()),
+    let (local, server): (IpAddr, IpAddr) = if plan.ipv6 {
+        ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap())
+    } else {
+        ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap())
     };
     let behavior = Behavior {
         request_bytes: plan.request_bytes,

@@ -35,9 +35,10 @@ pub(super) fn highest(mut keeps: impl FnMut(u32) -> bool) -> Option<u32> {
     let (mut kept, mut missed) = (kept?, missed?);
     for _ in 0..BISECTIONS {
         let between = (f64::from(kept) * f64::from(missed)).sqrt().round() as u32;
-        match keeps(between) {
-            true => kept = between,
-            false => missed = between,
+        if keeps(between) {
+            kept = between
+        } else {
+            missed = between
         }
     }
     Some(kept)

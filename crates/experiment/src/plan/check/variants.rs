@@ -145,15 +145,16 @@ fn check_capacity_metrics(
     let Some(other) = plan.metrics.iter().find(|metric| !is_measured(metric)) else {
         return;
     };
-    let (message, hint) = match is_search {
-        true => (
+    let (message, hint) = if is_search {
+        (
             format!("a capacity search doesn't measure {other}"),
             "its only metric is capacity",
-        ),
-        false => (
+        )
+    } else {
+        (
             format!("only a capacity search measures {other}"),
             "set model = \"capacity\" and a goal in [load]",
-        ),
+        )
     };
     let mut reader = PlanReader {
         file: &plan.origin,

@@ -279,12 +279,13 @@ fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut Pla
         None => {
             let message = format!("interface \"{name}\" is not a link of the load's place");
             let known: Vec<&str> = of_place.map(|link| link.name.as_str()).collect();
-            let hint = match known.is_empty() {
-                true => "connect the place with a [link.NAME]".to_owned(),
-                false => format!(
+            let hint = if known.is_empty() {
+                "connect the place with a [link.NAME]".to_owned()
+            } else {
+                format!(
                     "its interfaces are named after its links: {}",
                     known.join(", ")
-                ),
+                )
             };
             (DiagnosticKind::Undefined, message, hint)
         }

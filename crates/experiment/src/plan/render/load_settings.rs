@@ -19,15 +19,16 @@ pub(super) fn read(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettin
             Ok(_) => good.push(entry),
             Err(error) => {
                 let key = &entry.key;
-                let (fault, text) = match error.is_type {
-                    true => (
+                let (fault, text) = if error.is_type {
+                    (
                         DiagnosticKind::WrongType,
                         format!("{key} is {}", error.text),
-                    ),
-                    false => (
+                    )
+                } else {
+                    (
                         DiagnosticKind::BadValue,
                         format!("{key} of [load]: {}", error.text),
-                    ),
+                    )
                 };
                 reader.report(fault, entry.node.line, text);
             }

@@ -88,9 +88,10 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, Limit) {
 /// Classifies fully used cores. The services are the bottleneck, unless other processes used part
 /// of the CPU time.
 fn bottleneck_of_full_cores(parties: &CoreParties) -> BottleneckKind {
-    match parties.lost_percent() < NEIGHBORS_PERCENT {
-        true => BottleneckKind::ServerCores,
-        false => BottleneckKind::Machine,
+    if parties.lost_percent() < NEIGHBORS_PERCENT {
+        BottleneckKind::ServerCores
+    } else {
+        BottleneckKind::Machine
     }
 }
 

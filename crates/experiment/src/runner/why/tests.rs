@@ -578,13 +578,14 @@ fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CorePart
         load,
         others,
         idle: 100.0 * cores as f64 - services - load - others,
-        neighbors: match others > 0.0 {
-            true => vec![Neighbor {
+        neighbors: if others > 0.0 {
+            vec![Neighbor {
                 pid: 123,
                 name: "yes".to_owned(),
                 percent: others,
-            }],
-            false => Vec::new(),
+            }]
+        } else {
+            Vec::new()
         },
         ..CoreParties::default()
     }

@@ -139,9 +139,10 @@ impl SimulatedDatagrams {
 
     /// Puts a datagram on the link. The link may lose or duplicate the datagram.
     fn carry(&mut self, port: u16, is_to_server: bool, bytes: &[u8], ecn: Option<EcnCodepoint>) {
-        let copies = match self.random.random_bool(self.quality.duplication) {
-            true => 2,
-            false => 1,
+        let copies = if self.random.random_bool(self.quality.duplication) {
+            2
+        } else {
+            1
         };
         for _ in 0..copies {
             if self.random.random_bool(self.quality.loss) {
@@ -260,9 +261,10 @@ impl Datagrams for SimulatedDatagrams {
             self.clock = self.next_at().unwrap_or(until).clamp(self.clock, until);
             self.step();
         }
-        match self.clock == before {
-            true => self.waits_at_once += 1,
-            false => self.waits_at_once = 0,
+        if self.clock == before {
+            self.waits_at_once += 1
+        } else {
+            self.waits_at_once = 0
         }
         assert!(
             self.waits_at_once < WAITS_AT_ONCE_MAX,

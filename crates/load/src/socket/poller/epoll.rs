@@ -70,12 +70,11 @@ impl EpollPoller {
     }
 
     pub(super) fn wait(&mut self, time: Duration, ready: &mut Vec<ReadyEvent>) -> io::Result<()> {
-        let timeout = match time.is_zero() {
-            true => Some(&ZERO),
-            false => {
-                self.arm(time)?;
-                None
-            }
+        let timeout = if time.is_zero() {
+            Some(&ZERO)
+        } else {
+            self.arm(time)?;
+            None
         };
         self.events.clear();
         epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout)?;

@@ -224,9 +224,10 @@ impl<'run> UringSockets<'run> {
             socket,
             key,
             stage,
-            handle: match keepalive && self.has_table {
-                true => Handle::ToBeFixed,
-                false => Handle::Descriptor,
+            handle: if keepalive && self.has_table {
+                Handle::ToBeFixed
+            } else {
+                Handle::Descriptor
             },
             receiving: false,
             sending: None,
@@ -253,10 +254,11 @@ impl<'run> UringSockets<'run> {
                 .register_files_update(key.index, &descriptor)
                 .is_ok();
         if let Some(connection) = self.connection(key) {
-            connection.handle = match entered {
-                true => Handle::Fixed,
+            connection.handle = if entered {
+                Handle::Fixed
+            } else {
                 // Operations on the connection continue to use its descriptor.
-                false => Handle::Descriptor,
+                Handle::Descriptor
             };
         }
     }
@@ -392,9 +394,10 @@ impl<'run> UringSockets<'run> {
     fn prepare_wait(&mut self, until: Nanos) -> Nanos {
         self.give_back();
         self.feed();
-        match self.ready.is_empty() && self.starved.is_empty() {
-            true => until,
-            false => Nanos::ZERO,
+        if self.ready.is_empty() && self.starved.is_empty() {
+            until
+        } else {
+            Nanos::ZERO
         }
     }
 

@@ -208,9 +208,10 @@ impl Ring {
         let limit = Timespec::from(self.left(until));
         let within = u32::try_from(batch.max_wait.0 / 1_000).unwrap_or(u32::MAX);
         let arguments = SubmitArgs::new().min_wait_usec(within);
-        let arguments = match is_armed {
-            true => arguments,
-            false => arguments.timespec(&limit),
+        let arguments = if is_armed {
+            arguments
+        } else {
+            arguments.timespec(&limit)
         };
         let most = batch.max_completions.max(1) as usize;
         self.io.submitter().submit_with_args(most, &arguments)

@@ -170,9 +170,10 @@ impl XdpLink {
         let offset = u32::from(port).saturating_sub(first);
         let guess = u64::from(offset) * u64::from(self.workers) / u64::from(count.max(1));
         let guess = (guess as u32).min(self.workers - 1);
-        match self.ports_of(guess).contains(&port) {
-            true => guess,
-            false => (guess + 1).min(self.workers - 1),
+        if self.ports_of(guess).contains(&port) {
+            guess
+        } else {
+            (guess + 1).min(self.workers - 1)
         }
     }
 

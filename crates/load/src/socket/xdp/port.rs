@@ -138,9 +138,10 @@ impl LinkPort {
         };
         let no_address = || io::Error::from_raw_os_error(libc::EADDRNOTAVAIL);
         let source = source.or(default).ok_or_else(no_address)?;
-        match is_in(self.link.sources(), source) {
-            true => Ok(source),
-            false => Err(no_address()),
+        if is_in(self.link.sources(), source) {
+            Ok(source)
+        } else {
+            Err(no_address())
         }
     }
 
@@ -270,16 +271,18 @@ impl LinkPort {
         if ether_type(frame) == Some(EtherType::Arp) {
             return false;
         }
-        let owner = match self.link.is_shared() {
-            false => self.worker,
-            true => local_port(packet).map_or(self.worker, |port| self.link.owner_of(port)),
+        let owner = if !self.link.is_shared() {
+            self.worker
+        } else {
+            local_port(packet).map_or(self.worker, |port| self.link.owner_of(port))
         };
         if owner == self.worker {
             return true;
         }
-        match self.link.exchange.give(owner, packet) {
-            true => self.counts.packets_exchanged += 1,
-            false => self.counts.exchange_dropped += 1,
+        if self.link.exchange.give(owner, packet) {
+            self.counts.packets_exchanged += 1
+        } else {
+            self.counts.exchange_dropped += 1
         }
         false
     }

@@ -69,9 +69,10 @@ impl XdpSetup {
         let foreign = own.iter().flat_map(|range| interface.foreign(*range));
         let answered: Vec<AddressRange> = foreign.collect();
         let filter = FilterSpec {
-            ports: match answered == own {
-                true => OWN_PORTS_MIN..=u16::MAX,
-                false => shared_ports(local::local_ports().map(local::LocalPorts::ends)),
+            ports: if answered == own {
+                OWN_PORTS_MIN..=u16::MAX
+            } else {
+                shared_ports(local::local_ports().map(local::LocalPorts::ends))
             },
             sources: own,
             answered,

@@ -99,17 +99,19 @@ impl Server for RandomServer {
     }
 
     fn response(&mut self, _asked: &ReceivedRequest) -> Reply {
-        let taken = match self.is_bad() {
-            false => SendTiming::AtOnce,
-            true => match self.random.random_range(0..3) {
+        let taken = if !self.is_bad() {
+            SendTiming::AtOnce
+        } else {
+            match self.random.random_range(0..3) {
                 0 => SendTiming::Never,
                 1 => SendTiming::After(self.time()),
                 _ => SendTiming::Fail(self.time(), self.pick(&ERRORS)),
-            },
+            }
         };
-        let bytes = match self.is_bad() {
-            false => self.pick(&GOOD),
-            true => self.pick(&BAD),
+        let bytes = if !self.is_bad() {
+            self.pick(&GOOD)
+        } else {
+            self.pick(&BAD)
         };
         let mut steps = self.pieces(bytes);
         if self.is_bad() {
@@ -309,9 +311,10 @@ fn preconnected_loads_account_for_every_request() {
 fn one_scripted_case(seed: u64) -> ScriptCounts {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let connections = random.random_range(1..8u64);
-    let end = match random.random_bool(0.5) {
-        true => format!("-n {}", random.random_range(1..150)),
-        false => format!("-d {}ms", random.random_range(1..3000)),
+    let end = if random.random_bool(0.5) {
+        format!("-n {}", random.random_range(1..150))
+    } else {
+        format!("-d {}ms", random.random_range(1..3000))
     };
     let open = ["", "-r 500", "-r 2000 --warmup 100ms"][random.random_range(0..3)];
     let closed = ["", "--no-keepalive"][random.random_range(0..2)];

@@ -18,9 +18,10 @@ fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server
 fn refusing() -> Box<dyn Server> {
     let mut first = true;
     connecting(move |_| {
-        let errno = match std::mem::take(&mut first) {
-            true => libc::EHOSTUNREACH,
-            false => libc::ECONNREFUSED,
+        let errno = if std::mem::take(&mut first) {
+            libc::EHOSTUNREACH
+        } else {
+            libc::ECONNREFUSED
         };
         Connect::Fail(Nanos::ZERO, errno)
     })
@@ -46,9 +47,10 @@ fn a_server_that_recovers_is_loaded_at_once() {
     let mut refusals = 3;
     let server = connecting(move |_| {
         refusals -= 1;
-        match refusals >= 0 {
-            true => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
-            false => Connect::Accept(Nanos::ZERO),
+        if refusals >= 0 {
+            Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED)
+        } else {
+            Connect::Accept(Nanos::ZERO)
         }
     });
     let outcomes = load("-d 1s -c 1", server);
@@ -121,9 +123,10 @@ fn a_connect_to_a_full_backlog_is_retried_until_the_connect_timeout() {
     let mut busy = 4;
     let server = connecting(move |_| {
         busy -= 1;
-        match busy >= 0 {
-            true => Connect::Fail(Nanos::ZERO, libc::EAGAIN),
-            false => Connect::Accept(Nanos::ZERO),
+        if busy >= 0 {
+            Connect::Fail(Nanos::ZERO, libc::EAGAIN)
+        } else {
+            Connect::Accept(Nanos::ZERO)
         }
     });
     let outcomes = load("-n 3 -c 1", server);
@@ -144,9 +147,12 @@ fn a_connect_to_a_full_backlog_is_retried_until_the_connect_timeout() {
 /// Creates a server that responds normally to the first `whole` requests on each connection, and
 /// with `end` to later ones.
 fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
-    responding(move |request| match request.number < whole {
-        true => reply([(ms(1), Step::Send(OK.to_vec()))]),
-        false => end(),
+    responding(move |request| {
+        if request.number < whole {
+            reply([(ms(1), Step::Send(OK.to_vec()))])
+        } else {
+            end()
+        }
     })
 }
 

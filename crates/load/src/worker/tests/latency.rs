@@ -13,9 +13,10 @@ const SERVICE: Nanos = ms(2);
 fn thawed(now: Nanos) -> Nanos {
     let every = Nanos::from_secs(5).0;
     let within = now.0 % every;
-    match within < Nanos::from_secs(4).0 {
-        true => now,
-        false => Nanos(now.0 - within + every),
+    if within < Nanos::from_secs(4).0 {
+        now
+    } else {
+        Nanos(now.0 - within + every)
     }
 }
 

@@ -11,9 +11,10 @@ fn chain(last: u32) -> Box<dyn Server> {
         let line = String::from_utf8_lossy(&request.bytes).into_owned();
         let path = line.split(' ').nth(1).unwrap().to_owned();
         let at: u32 = path[1..].parse().unwrap_or(0);
-        let response = match at == last {
-            true => OK.to_vec(),
-            false => redirect(302, &format!("/{}", at + 1), "moved"),
+        let response = if at == last {
+            OK.to_vec()
+        } else {
+            redirect(302, &format!("/{}", at + 1), "moved")
         };
         reply([(ms(10), Step::Send(response))])
     })
@@ -181,9 +182,10 @@ fn a_timeout_in_a_hop_is_that_of_any_request() {
 #[test]
 fn connections_that_a_redirect_replaces_are_not_blamed_on_the_server() {
     let server = responding(|request| {
-        let response = match request.bytes.starts_with(b"GET /on ") {
-            true => OK.to_vec(),
-            false => redirect(302, "http://127.0.0.1:2/on", ""),
+        let response = if request.bytes.starts_with(b"GET /on ") {
+            OK.to_vec()
+        } else {
+            redirect(302, "http://127.0.0.1:2/on", "")
         };
         reply([(ms(1), Step::Send(response))])
     });

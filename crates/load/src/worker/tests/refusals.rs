@@ -18,9 +18,12 @@ fn refusing() -> Box<dyn Server> {
 /// A server that refuses all connection attempts before time `at` and accepts them afterwards.
 fn refusing_until(at: Nanos) -> Box<dyn Server> {
     Box::new(FunctionServer {
-        connect: move |now| match now >= at {
-            true => Connect::Accept(Nanos::ZERO),
-            false => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
+        connect: move |now| {
+            if now >= at {
+                Connect::Accept(Nanos::ZERO)
+            } else {
+                Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED)
+            }
         },
         response: |_: &ReceivedRequest| reply([(ms(1), Step::Send(OK.to_vec()))]),
     })
@@ -85,9 +88,10 @@ fn refusals_among_other_failures_do_not_end_a_load() {
     let server = Box::new(FunctionServer {
         connect: move |_| {
             connects += 1;
-            match connects == 5 {
-                true => Connect::Fail(Nanos::ZERO, libc::EHOSTUNREACH),
-                false => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
+            if connects == 5 {
+                Connect::Fail(Nanos::ZERO, libc::EHOSTUNREACH)
+            } else {
+                Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED)
             }
         },
         response: |_: &ReceivedRequest| Reply::default(),

@@ -100,9 +100,12 @@ fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_set_no_lower_bound() {
 #[test]
 fn a_server_stall_until_the_end_is_visible() {
     // Requests that arrive from 1.5 s on get no response.
-    let server = responding(|request| match request.now < ms(1_500) {
-        true => reply([(ms(30), Step::Send(OK.to_vec()))]),
-        false => Reply::default(),
+    let server = responding(|request| {
+        if request.now < ms(1_500) {
+            reply([(ms(30), Step::Send(OK.to_vec()))])
+        } else {
+            Reply::default()
+        }
     });
     let record = load("-c 50 -d 2s", server).record;
     assert_eq!(record.totals.unfinished_untimed, 0);
@@ -136,9 +139,10 @@ fn leaving_out_recent_requests_biases_percentiles_by_at_most_their_share() {
         let truth: Rc<RefCell<Vec<u64>>> = Rc::default();
         let all = Rc::clone(&truth);
         let server = responding(move |_| {
-            let takes = match random.random_range(0..1000) < often {
-                true => random.random_range(usual..usual + heavy),
-                false => random.random_range(usual / 2..usual),
+            let takes = if random.random_range(0..1000) < often {
+                random.random_range(usual..usual + heavy)
+            } else {
+                random.random_range(usual / 2..usual)
             };
             all.borrow_mut().push(takes);
             reply([(Nanos(takes), Step::Send(OK.to_vec()))])

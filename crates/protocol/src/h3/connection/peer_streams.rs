@@ -59,9 +59,10 @@ impl H3Connection {
                 0 | INTEGER_BYTES_MAX => return Err(H3Violation::DecoderStream),
                 _ => byte & 0x80 != 0,
             };
-            self.decoder_integer_bytes = match continues {
-                true => self.decoder_integer_bytes + 1,
-                false => 0,
+            self.decoder_integer_bytes = if continues {
+                self.decoder_integer_bytes + 1
+            } else {
+                0
             };
         }
         Ok(())

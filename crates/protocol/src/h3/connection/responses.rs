@@ -47,9 +47,10 @@ impl H3Connection {
         input: &mut &'a [u8],
     ) -> Result<Option<H3Event<'a>>, H3Violation> {
         let kept = &mut self.streams.at(slot).kept;
-        let whole = match kept.is_empty() {
-            true => H3FrameHeader::take(input),
-            false => None,
+        let whole = if kept.is_empty() {
+            H3FrameHeader::take(input)
+        } else {
+            None
         };
         let header = match whole {
             Some(header) => header,

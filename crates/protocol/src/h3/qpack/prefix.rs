@@ -29,9 +29,10 @@ impl SectionPrefix {
         };
         let is_negative = rest.first().is_some_and(|first| first & 0x80 != 0);
         let delta = u64::from(decode_integer(7, rest)?);
-        let base = match is_negative {
-            false => required + delta,
-            true => required.checked_sub(delta + 1).ok_or(QpackError::Base)?,
+        let base = if !is_negative {
+            required + delta
+        } else {
+            required.checked_sub(delta + 1).ok_or(QpackError::Base)?
         };
         Ok(SectionPrefix { required, base })
     }

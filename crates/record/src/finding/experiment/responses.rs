@@ -39,10 +39,7 @@ figures! {
         tls_expected: Option<String> = same,
     }
     |it, _subject| {
-        let variants = match it.variants.is_empty() {
-            true => "All variants".to_owned(),
-            false => it.variants.join("; "),
-        };
+        let variants = if it.variants.is_empty() { "All variants".to_owned() } else { it.variants.join("; ") };
         let status = match it.status {
             Some(status) => format!("status {status}"),
             None => "changing statuses".to_owned(),
@@ -244,9 +241,10 @@ impl SentDifferences {
             own,
             baseline,
         } = &self.first;
-        let difference = match own == baseline {
-            true => format!("{} each, but with different content", own.text()),
-            false => format!("{} against {}", own.text(), baseline.text()),
+        let difference = if own == baseline {
+            format!("{} each, but with different content", own.text())
+        } else {
+            format!("{} against {}", own.text(), baseline.text())
         };
         let more = match self.more {
             0 => String::new(),

@@ -41,10 +41,7 @@ figures! {
     |it, _subject| {
         let used = it.used.iter();
         let used = used.map(|of| format!("{} {:.0}%", of.variant, of.share * 100.0));
-        let disk = match it.writes_to_disk {
-            true => "a disk, ",
-            false => "",
-        };
+        let disk = if it.writes_to_disk { "a disk, " } else { "" };
         format!(
             "The services used only part of their cores ({}), although the load waits only for \
              them. Something other than their CPU limits the rate; prony has not observed what \

@@ -157,13 +157,14 @@ impl LostPart {
             0 => String::new(),
             n => format!("; {n} requests in flight at that time count as unfinished"),
         };
-        let keeps = match self.reason.may_have_more() {
-            true => format!(
+        let keeps = if self.reason.may_have_more() {
+            format!(
                 " It may have more results on disk; when it is back, fetch them with `prony fleet \
-                 collect {}`.",
+             collect {}`.",
                 self.run
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         };
         format!(
             "{} {}. {until}{missing}{unfinished}.{outage}{keeps}",
@@ -344,15 +345,12 @@ figures! {
             uncounted => format!("; {uncounted} messages could not be counted"),
         };
         let left_behind = Shortcoming::Lost(LossReason::LeftBehind);
-        let meaning = match it.incomplete.iter().any(|part| part.shortcoming == left_behind) {
-            true => format!(
-                "The load was ended without waiting for them; `prony fleet collect {}` fetches the \
-                 rest. The figures cover only the results that had arrived.",
-                it.run
-            ),
-            false => "The load was lighter than requested, and the figures cover only what was \
-                measured.".to_owned(),
-        };
+        let meaning = if it.incomplete.iter().any(|part| part.shortcoming == left_behind) { format!(
+            "The load was ended without waiting for them; `prony fleet collect {}` fetches the \
+             rest. The figures cover only the results that had arrived.",
+            it.run
+        ) } else { "The load was lighter than requested, and the figures cover only what was \
+        measured.".to_owned() };
         format!(
             "{} of {} agents did not complete their parts{listed}{uncounted}. {meaning}",
             incomplete.len(),

@@ -73,10 +73,7 @@ figures! {
                 number::count(it.for_other_target)
             ));
         }
-        let action = match it.by_server > it.expected {
-            true => "Check the server's keep-alive limits.",
-            false => "To avoid these connects, load each server alone.",
-        };
+        let action = if it.by_server > it.expected { "Check the server's keep-alive limits." } else { "To avoid these connects, load each server alone." };
         format!(
             "Keep-alive was requested, but {} connections were opened for {} requests: {}. The \
              figures include the cost of connecting. {action}",
@@ -178,10 +175,7 @@ figures! {
         is_quic: bool = same,
     }
     |it, _subject| {
-        let (kind, place) = match it.is_quic {
-            true => ("QUIC packets", "in the server's UDP buffers"),
-            false => ("packets", "in the server's network interface"),
-        };
+        let (kind, place) = if it.is_quic { ("QUIC packets", "in the server's UDP buffers") } else { ("packets", "in the server's network interface") };
         format!(
             "{} of the {} {kind} that the load sent were lost ({}). Their data was sent again \
              after a delay. Look for drops on the path and {place}.",

@@ -210,10 +210,7 @@ figures! {
     }
     |it, _subject| match it.late_p99_us {
         Some(late_p99_us) => {
-            let action = match it.stalled {
-                false => "Give it a core of its own (--cores), or reduce the rate.",
-                true => "It stalled during the load (generator-stalled).",
-            };
+            let action = if !it.stalled { "Give it a core of its own (--cores), or reduce the rate." } else { "It stalled during the load (generator-stalled)." };
             format!(
                 "The generator started 1% of the requests more than {:.1} ms after they were due \
                  and a connection was free. The response times include that delay. {action}",

@@ -130,12 +130,9 @@ figures! {
         let sentences = it.limits.iter().map(|limit| limit.sentence(subject));
         let sentences: Vec<String> = sentences.collect();
         let is_of_kernel = |it: &ReachedLimit| it.limit == ServiceLimitKind::ListenQueue;
-        let meaning = match it.limits.iter().all(is_of_kernel) {
-            true => "The result reflects that limit, so raise it unless you want to compare with \
-                it in place.",
-            false => "The figures reflect this limit. Raise it, unless the limit itself is what \
-                you are comparing.",
-        };
+        let meaning = if it.limits.iter().all(is_of_kernel) { "The result reflects that limit, so raise it unless you want to compare with \
+        it in place." } else { "The figures reflect this limit. Raise it, unless the limit itself is what \
+        you are comparing." };
         format!("{} {meaning}", sentences.join(" "))
     }
 }

@@ -15,9 +15,10 @@ const UTILIZATION: f64 = 0.9;
 pub(super) fn of_trial(goal: &str, capacity: f64, noise: &mut Noise) -> Value {
     let probes = RATES.map(|share| {
         let utilization = UTILIZATION * share;
-        let p99_us = match utilization < 1.0 {
-            true => LIMIT_US * (1.0 - UTILIZATION) / (1.0 - utilization),
-            false => 20.0 * LIMIT_US * utilization,
+        let p99_us = if utilization < 1.0 {
+            LIMIT_US * (1.0 - UTILIZATION) / (1.0 - utilization)
+        } else {
+            20.0 * LIMIT_US * utilization
         };
         let value = (p99_us * noise.around(0.08)).round();
         json!({

@@ -62,9 +62,10 @@ fn settling_requests_are_never_counted() {
     let begins: Vec<Nanos> = (0..3).map(|n| ms(100 + n * 240)).collect();
     let server = responding(move |asked| {
         let is_settling = |begin: &Nanos| (*begin..*begin + ms(20)).contains(&asked.now);
-        let response = match begins.iter().any(is_settling) {
-            true => b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno",
-            false => OK,
+        let response = if begins.iter().any(is_settling) {
+            b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno"
+        } else {
+            OK
         };
         reply([(ms(35), Step::Send(response.to_vec()))])
     });

@@ -64,13 +64,15 @@ pub(in crate::worker::tests) fn one_case(
     let (stopper, servers) = (control.clone(), servers.collect());
     let sliced = simulate_slices_with(&spec, servers, &turns, &control, |sockets| {
         let sockets = sockets.with_cost(cost);
-        let sockets = match is_stopped {
-            true => sockets.with_stop(stop, Nanos::from_secs(1)),
-            false => sockets,
+        let sockets = if is_stopped {
+            sockets.with_stop(stop, Nanos::from_secs(1))
+        } else {
+            sockets
         };
-        match is_interrupted {
-            true => sockets.with_interrupt(interrupt, stopper.clone()),
-            false => sockets,
+        if is_interrupted {
+            sockets.with_interrupt(interrupt, stopper.clone())
+        } else {
+            sockets
         }
     });
     let mut workers = sliced.workers.iter();

@@ -141,13 +141,13 @@ fn connections_left_open_after_the_last_response_delay_nothing() {
 fn timeouts_may_expire_in_the_drain() {
     for words in ["-c 4", "-c 20 -r 500", "-c 4 --no-keepalive"] {
         let spec = spec(&format!("{words} --timeout 300ms --warmup 20ms"));
-        let server =
-            responding(
-                |asked| match asked.number % 40 == 39 || asked.connection % 7 == 6 {
-                    true => Reply::default(),
-                    false => reply([(ms(2), Step::Send(OK.to_vec()))]),
-                },
-            );
+        let server = responding(|asked| {
+            if asked.number % 40 == 39 || asked.connection % 7 == 6 {
+                Reply::default()
+            } else {
+                reply([(ms(2), Step::Send(OK.to_vec()))])
+            }
+        });
         let sliced = simulate_slices(&spec, vec![server], &twelve());
         let mut timeouts = 0;
         for (exchange, outcome) in sliced.counted() {

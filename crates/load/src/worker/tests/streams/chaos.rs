@@ -65,13 +65,14 @@ impl RandomChoices {
     }
 
     fn taken(&self) -> SendTiming {
-        match self.is_bad() && self.below(4) == 0 {
-            false => SendTiming::AtOnce,
-            true => match self.below(3) {
+        if !(self.is_bad() && self.below(4) == 0) {
+            SendTiming::AtOnce
+        } else {
+            match self.below(3) {
                 0 => SendTiming::Never,
                 1 => SendTiming::After(self.time()),
                 _ => SendTiming::Fail(self.time(), libc::EPIPE),
-            },
+            }
         }
     }
 
@@ -136,9 +137,10 @@ impl RandomChoices {
     }
 
     fn response(&self, call: &Call) -> Steps {
-        let frames = match self.is_bad() {
-            false => self.good(call.stream),
-            true => self.bad(call),
+        let frames = if !self.is_bad() {
+            self.good(call.stream)
+        } else {
+            self.bad(call)
         };
         let mut steps = Vec::new();
         let mut at = self.time();
@@ -175,9 +177,12 @@ impl RandomChoices {
             _ => Vec::new(),
         };
         let one = self.clone();
-        let configs = move |_| match one.is_bad() {
-            false => configs[1].clone(),
-            true => configs[one.below(4) as usize].clone(),
+        let configs = move |_| {
+            if !one.is_bad() {
+                configs[1].clone()
+            } else {
+                configs[one.below(4) as usize].clone()
+            }
         };
         TlsServer::new(configs, self.server(window)).with_early(early)
     }
@@ -240,9 +245,10 @@ pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec,
     let connect_timeout = random.random_range(1..2000);
     add(format!(" --connect-timeout {connect_timeout}ms"));
     add(format!(" --seed {}", random.random_range(0..1000)));
-    let mut spec = match over_tls {
-        true => tls::spec(&words),
-        false => spec(&words),
+    let mut spec = if over_tls {
+        tls::spec(&words)
+    } else {
+        spec(&words)
     };
     if random.random_bool(0.3) {
         // Three copies of one target, as if the server had three names.
@@ -270,12 +276,11 @@ fn one_case(seed: u64, over_tls: bool) -> Outcomes {
 pub(super) fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Server> {
     let random = Rc::new(RefCell::new(ChaCha8Rng::seed_from_u64(seed)));
     let whim = RandomChoices { random, badness };
-    match over_tls {
-        true => Box::new(whim.secured()),
-        false => {
-            let window = whim.window();
-            Box::new(whim.server(window))
-        }
+    if over_tls {
+        Box::new(whim.secured())
+    } else {
+        let window = whim.window();
+        Box::new(whim.server(window))
     }
 }
 
@@ -387,9 +392,10 @@ fn preconnected_loads_account_for_every_request() {
 fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (connections, streams) = (random.random_range(1..4u32), random.random_range(1..8u32));
-    let end = match random.random_bool(0.5) {
-        true => format!("-n {}", random.random_range(1..200)),
-        false => format!("-d {}ms", random.random_range(1..3000)),
+    let end = if random.random_bool(0.5) {
+        format!("-n {}", random.random_range(1..200))
+    } else {
+        format!("-d {}ms", random.random_range(1..3000))
     };
     let open = ["", "-r 500", "-r 2000 --warmup 100ms"][random.random_range(0..3)];
     let follow = random.random_range(0..3);

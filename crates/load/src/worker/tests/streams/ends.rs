@@ -542,12 +542,11 @@ fn a_grpc_call_fails_by_its_status() {
             let server = ScriptedH2Server::new(move |call| {
                 let frame =
                     |flags, block: &[u8]| server::frame(server::HEADERS, flags, call.stream, block);
-                let bytes = match is_trailers_only {
-                    true => frame(both, &[&head[..], &trailers].concat()),
-                    false => {
-                        let body = data(call.stream, b"message", 0);
-                        [frame(0x4, &head), body, frame(both, &trailers)].concat()
-                    }
+                let bytes = if is_trailers_only {
+                    frame(both, &[&head[..], &trailers].concat())
+                } else {
+                    let body = data(call.stream, b"message", 0);
+                    [frame(0x4, &head), body, frame(both, &trailers)].concat()
                 };
                 after(ms(1), bytes)
             });

@@ -170,12 +170,11 @@ fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
         }
         assert_eq!(seen.calls[number].now, start, "{number}");
         *stream = start + ms(20);
-        match *stream < Nanos::from_secs(1) {
-            true => {
-                ok += 1;
-                longest = longest.max(stream.since(due).0 / 1000);
-            }
-            false => unfinished += 1,
+        if *stream < Nanos::from_secs(1) {
+            ok += 1;
+            longest = longest.max(stream.since(due).0 / 1000);
+        } else {
+            unfinished += 1
         }
     }
     assert_eq!(outcomes.count(Outcome::Ok), ok);

@@ -207,9 +207,10 @@ impl H2Peer {
         let open = Open {
             method,
             body: 0,
-            window: match self.has_acknowledged {
-                true => first_window,
-                false => INITIAL_WINDOW,
+            window: if self.has_acknowledged {
+                first_window
+            } else {
+                INITIAL_WINDOW
             },
         };
         self.open.insert(stream, open);
@@ -366,9 +367,10 @@ impl ScriptedH2Server {
                 WINDOW_UPDATE | CONTINUATION => {}
                 _ => panic!("a client must not send frames of type {kind}"),
             }
-            let is_asked = match self.responds_to_heads {
-                true => kind == HEADERS,
-                false => matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0,
+            let is_asked = if self.responds_to_heads {
+                kind == HEADERS
+            } else {
+                matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0
             };
             if is_asked {
                 let Open { method, body, .. } = peer.open[&stream];

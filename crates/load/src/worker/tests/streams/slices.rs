@@ -67,9 +67,12 @@ fn a_connection_closed_between_slices_fails_no_request() {
 #[test]
 fn a_connection_that_dies_in_a_drain_is_replaced() {
     // The first connection receives no responses from 300 ms on.
-    let server = ScriptedH2Server::new(|call| match call.connection == 0 && call.now >= ms(300) {
-        true => Vec::new(),
-        false => after(ms(2), ok(call.stream)),
+    let server = ScriptedH2Server::new(|call| {
+        if call.connection == 0 && call.now >= ms(300) {
+            Vec::new()
+        } else {
+            after(ms(2), ok(call.stream))
+        }
     });
     let spec = spec("--http 2 -c 1 --streams 8 --timeout 200ms --warmup 20ms");
     let turns = turns(6, ms(20), ms(250), ms(100));

@@ -9,9 +9,12 @@ use crate::socket::simulated::SendTiming;
 /// Creates a server that never responds to requests whose index satisfies `numbers`, and responds
 /// to all others after 10 ms.
 fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> ScriptedH2Server {
-    ScriptedH2Server::new(move |call| match numbers(call.number) {
-        true => Vec::new(),
-        false => after(ms(10), ok(call.stream)),
+    ScriptedH2Server::new(move |call| {
+        if numbers(call.number) {
+            Vec::new()
+        } else {
+            after(ms(10), ok(call.stream))
+        }
     })
 }
 
@@ -54,9 +57,12 @@ fn a_late_response_is_ignored() {
 fn a_dead_connection_is_replaced_when_its_last_stream_has_timed_out() {
     // Each of two connections has four streams. The second connection dies in its second round.
     let dead = |call: &Call| call.connection == 1 && call.now >= ms(10);
-    let server = ScriptedH2Server::new(move |call| match dead(call) {
-        true => Vec::new(),
-        false => after(ms(10), ok(call.stream)),
+    let server = ScriptedH2Server::new(move |call| {
+        if dead(call) {
+            Vec::new()
+        } else {
+            after(ms(10), ok(call.stream))
+        }
     });
     let (outcomes, seen) = load("-c 2 --streams 4 -d 1s --timeout 200ms", server);
     let seen = seen.borrow();
@@ -220,9 +226,12 @@ fn a_send_that_is_never_accepted_is_a_timeout() {
 #[test]
 fn a_failed_send_on_a_silent_connection_is_a_timeout_and_a_new_connection() {
     for responses in [false, true] {
-        let server = ScriptedH2Server::new(move |call| match responses || call.connection > 0 {
-            true => after(ms(10), ok(call.stream)),
-            false => Vec::new(),
+        let server = ScriptedH2Server::new(move |call| {
+            if responses || call.connection > 0 {
+                after(ms(10), ok(call.stream))
+            } else {
+                Vec::new()
+            }
         })
         .taking(|connection| match connection {
             0 => SendTiming::Fail(ms(1), libc::EPIPE),

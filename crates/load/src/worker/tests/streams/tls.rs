@@ -104,9 +104,10 @@ impl Server for TlsServer {
             tls.reader().read_exact(&mut plain[start..]).unwrap();
         }
         // If TLS has bytes of the handshake to send, an empty step makes the server send them.
-        let mut steps = match tls.wants_write() {
-            true => after(Nanos::ZERO, []),
-            false => Vec::new(),
+        let mut steps = if tls.wants_write() {
+            after(Nanos::ZERO, [])
+        } else {
+            Vec::new()
         };
         if !plain.is_empty() {
             let is_two = tls.alpn_protocol() == Some(b"h2");
@@ -114,9 +115,10 @@ impl Server for TlsServer {
                 bytes: plain,
                 ..*request
             };
-            let reply = match is_two {
-                true => self.two.response(&request),
-                false => self.one.response(&request),
+            let reply = if is_two {
+                self.two.response(&request)
+            } else {
+                self.one.response(&request)
             };
             steps.extend(reply.steps);
         }

@@ -28,8 +28,8 @@ pub(crate) struct AdaptedPlan {
 
 impl AdaptedPlan {
     /// Reports an error if a level typed as `FACTOR=LEVEL` is in none of the remaining variants.
-    pub(crate) fn refuse_lost_level(&self, typed: &str, plan: &Plan) -> Result<(), Failure> {
-        let Some((factor, level)) = typed.split_once('=') else {
+    pub(crate) fn refuse_lost_level(&self, text: &str, plan: &Plan) -> Result<(), Failure> {
+        let Some((factor, level)) = text.split_once('=') else {
             return Ok(());
         };
         let (factor, level) = (factor.trim(), level.trim());
@@ -47,7 +47,7 @@ impl AdaptedPlan {
             self.reasons.join("; ")
         };
         Err(Failure::wrong(format!(
-            "--level {typed}: this machine can't run \"{name}\": {why}"
+            "--level {text}: this machine can't run \"{name}\": {why}"
         )))
     }
 }
@@ -120,10 +120,10 @@ fn plan_spans(text: &str) -> Option<PlanSpans> {
 
 /// Adds a level, typed as `FACTOR=LEVEL`, after the existing levels of the factor. LEVEL is TOML,
 /// as in a plan; a bare word is a string.
-pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
-    let wrong = |what: String| Failure::wrong(format!("--level {typed}: {what}"));
+pub(crate) fn with_level(text: &str, input: &str) -> Result<String, Failure> {
+    let wrong = |what: String| Failure::wrong(format!("--level {input}: {what}"));
     let hint = "write FACTOR=LEVEL, such as stack='{ name = \"bypass\", wrapper = [\"onload\"] }'";
-    let Some((factor, level)) = typed.split_once('=') else {
+    let Some((factor, level)) = input.split_once('=') else {
         return Err(wrong(hint.to_owned()));
     };
     let (factor, level) = (factor.trim(), level.trim());

@@ -120,16 +120,16 @@ fn levels_can_be_typed() {
     assert_eq!(plan.factors[2].levels[2].name, "3");
     let text = with_level(PLAN, "cores={ name = \"3\", list = \"0-2\" }").unwrap();
     assert_eq!(adapted(&text, 5).1.factors[0].levels[3].name, "3");
-    for (typed, text) in [
+    for (input, text) in [
         ("stack", "FACTOR=LEVEL"),
         ("stak=x", "its factors are: cores, size, stack"),
         ("stack={ name = slow }", "FACTOR=LEVEL"),
         ("stack=1\nevil = 2", "FACTOR=LEVEL"),
     ] {
-        let failure = with_level(PLAN, typed).err().map(|f| f.to_string());
+        let failure = with_level(PLAN, input).err().map(|f| f.to_string());
         assert!(
             failure.as_ref().is_some_and(|f| f.contains(text)),
-            "{typed}: {failure:?}"
+            "{input}: {failure:?}"
         );
     }
     let word = with_level(PLAN, "size=large").unwrap();

@@ -19,9 +19,9 @@ use crate::metrics::agent::AgentMetrics;
 use crate::{signals, terminal};
 
 /// Runs the agent until a signal arrives.
-pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
-    let metrics = typed.metrics.clone();
-    let settings = settings(typed)?;
+pub(crate) fn run(arguments: AgentArgs) -> Result<Ending, Failure> {
+    let metrics = arguments.metrics.clone();
+    let settings = settings(arguments)?;
     let status = AgentStatus::default();
     let metrics = metrics.map(|at| AgentMetrics::serve(&at, &settings.name, status.clone()));
     let _metrics = metrics.transpose()?;
@@ -63,47 +63,51 @@ fn failure(error: AgentError) -> Failure {
     }
 }
 
-fn settings(typed: AgentArgs) -> Result<AgentSettings, Failure> {
-    let state = state(typed.state)?;
-    let mut credentials = FleetCredentials::read(&typed.creds).map_err(Failure::wrong)?;
+fn settings(arguments: AgentArgs) -> Result<AgentSettings, Failure> {
+    let state = state(arguments.state)?;
+    let mut credentials = FleetCredentials::read(&arguments.creds).map_err(Failure::wrong)?;
     if let FleetCredentials::Key(token) = &credentials
         && matches!(token.role(), Role::Token(_))
     {
-        let name = typed.name.clone();
+        let name = arguments.name.clone();
         let name = name.unwrap_or_else(|| AgentName::from_hostname(&host_name()));
-        let own =
-            enrollment::credentials(token, typed.nats.as_deref(), &name, &state.join("creds"));
+        let own = enrollment::credentials(
+            token,
+            arguments.nats.as_deref(),
+            &name,
+            &state.join("creds"),
+        );
         credentials = own.map_err(failure)?;
     }
-    let policy = match &typed.policy {
+    let policy = match &arguments.policy {
         Some(file) => Policy::read(file).map_err(Failure::wrong)?,
         None => Policy::default(),
     };
-    let name = AgentSettings::name(&credentials, typed.name.as_ref());
+    let name = AgentSettings::name(&credentials, arguments.name.as_ref());
     let name =
-        name.map_err(|error| Failure::wrong(format!("{}: {error}", typed.creds.display())))?;
+        name.map_err(|error| Failure::wrong(format!("{}: {error}", arguments.creds.display())))?;
     let mut labels = BTreeMap::new();
-    for (key, value) in typed.label {
+    for (key, value) in arguments.label {
         if labels.insert(key.clone(), value).is_some() {
             return Err(Failure::wrong(format!("--label {key} is given twice")));
         }
     }
     Ok(AgentSettings {
         name,
-        server: typed.nats,
+        server: arguments.nats,
         credentials,
         labels,
         policy,
         state,
-        cores: typed.cores.map(|cores| cores.0).unwrap_or_default(),
+        cores: arguments.cores.map(|cores| cores.0).unwrap_or_default(),
         clock: Clock::new(),
         log: Arc::new(|text: &str| terminal::print_message(&format!("prony: {text}"))),
     })
 }
 
 /// Returns the folder for results: `--state`, or its default.
-fn state(typed: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    if let Some(folder) = typed {
+fn state(requested: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    if let Some(folder) = requested {
         return Ok(folder);
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -34,17 +34,17 @@ use crate::running_load::RunningLoad;
 use crate::{live, scripts, signals, terminal};
 
 /// Runs `prony capacity`.
-pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
-    let goals = goals(typed)?;
-    let conditions = gating::parse_all("--fail-if", &typed.fail_if, CapacityCondition::parse)?;
-    let load = load_settings(typed)?;
-    let spec = resolve(typed.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
-    if typed.dry_run {
-        print_longest(typed, &goals);
+pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
+    let goals = goals(arguments)?;
+    let conditions = gating::parse_all("--fail-if", &arguments.fail_if, CapacityCondition::parse)?;
+    let load = load_settings(arguments)?;
+    let spec = resolve(arguments.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
+    if arguments.dry_run {
+        print_longest(arguments, &goals);
         return Ok(Ending::Done);
     }
-    let json = Output::open("--json", typed.json.as_deref())?;
-    let progress = Progress::new(typed.progress);
+    let json = Output::open("--json", arguments.json.as_deref())?;
+    let progress = Progress::new(arguments.progress);
     let interrupt = Arc::new(Interrupt::default());
     let stop = interrupt.clone();
     signals::stop_then_exit(move || stop.stop())?;
@@ -70,15 +70,15 @@ pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
         let watch = SearchWatcher {
             notes: &notes,
             progress: &progress,
-            searches: typed.repeats,
+            searches: arguments.repeats,
             neighbors: &neighbors,
         };
-        search(typed, &goals, &load, &interrupt, &watch)
+        search(arguments, &goals, &load, &interrupt, &watch)
     })?;
     let mut document = CapacityDocument {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at,
-        command: command_line(typed, &load),
+        command: command_line(arguments, &load),
         machine: command_line::machine(&this_machine()),
         url: spec.info().url.clone(),
         arrivals: load.arrivals.unwrap_or(Arrivals::Poisson).name().to_owned(),
@@ -101,16 +101,16 @@ pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-fn goals(typed: &CapacityArgs) -> Result<CapacityGoals, Failure> {
-    let goals = typed
+fn goals(arguments: &CapacityArgs) -> Result<CapacityGoals, Failure> {
+    let goals = arguments
         .goal
         .iter()
         .map(|goal| Goal::parse(goal).map_err(|error| Failure::wrong(format!("--goal: {error}"))));
     let goals = CapacityGoals {
         goals: goals.collect::<Result<Vec<Goal>, Failure>>()?,
-        search_time: typed.search_time,
-        probe: typed.probe,
-        rate_max: typed.max_rate,
+        search_time: arguments.search_time,
+        probe: arguments.probe,
+        rate_max: arguments.max_rate,
     };
     match goals.check() {
         Ok(()) => Ok(goals),
@@ -134,8 +134,8 @@ fn goals(typed: &CapacityArgs) -> Result<CapacityGoals, Failure> {
 }
 
 /// Builds the load settings that all probes share.
-fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
-    let given = &typed.load.settings;
+fn load_settings(arguments: &CapacityArgs) -> Result<LoadSettings, Failure> {
+    let given = &arguments.load.settings;
     let set_by_search = [
         ("--rate", given.rate.is_some()),
         ("--stages", !given.stages.is_empty()),
@@ -153,10 +153,10 @@ fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
     }
 }
 
-fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
+fn print_longest(arguments: &CapacityArgs, goals: &CapacityGoals) {
     let first = goals.search(0, None);
     let later = goals.search(0, Some(1.0));
-    let repeats = f64::from(typed.repeats);
+    let repeats = f64::from(arguments.repeats);
     let usual_s = match first.probe_s {
         Some(_) => None,
         None => Some(first.time_s).filter(|time_s| *time_s < first.time_s_max),
@@ -166,19 +166,22 @@ fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
     let text = match usual_s {
         Some(usual_s) => format!(
             "{} searches, about {} each: {} in total. If the server handles fewer than {}, the searches take longer: up to {longest} for all of them.\n",
-            typed.repeats,
+            arguments.repeats,
             number::span(usual_s),
             number::span(repeats * usual_s),
             number::rate(first.rate_of_usual_time())
         ),
-        None => format!("{} searches, at most {longest} in total\n", typed.repeats),
+        None => format!(
+            "{} searches, at most {longest} in total\n",
+            arguments.repeats
+        ),
     };
     terminal::print(&text);
 }
 
 /// Runs the searches one after another. Stops early if one is interrupted or finds only a bound.
 fn search(
-    typed: &CapacityArgs,
+    arguments: &CapacityArgs,
     goals: &CapacityGoals,
     load: &LoadSettings,
     interrupt: &Interrupt,
@@ -186,12 +189,12 @@ fn search(
 ) -> Result<Vec<SearchReport>, Failure> {
     let mut searches: Vec<SearchReport> = Vec::new();
     let seed = load.seed.unwrap_or(0);
-    for number in 0..u64::from(typed.repeats) {
+    for number in 0..u64::from(arguments.repeats) {
         // Each search needs different random arrivals; otherwise the interval would not include
         // their variation.
         let seed = seed.wrapping_add(number.wrapping_mul(1_000));
         let mut loads = LocalLoads {
-            url: typed.url.as_deref(),
+            url: arguments.url.as_deref(),
             settings: LoadSettings {
                 seed: Some(seed),
                 ..load.clone()
@@ -203,7 +206,7 @@ fn search(
             settings: goals.search(seed, start_at),
             interrupt,
         };
-        watch.notes.search_began((number + 1, typed.repeats));
+        watch.notes.search_began((number + 1, arguments.repeats));
         let mut show = |event: SearchEvent<'_>| watch.observe(number + 1, event);
         let mut report = search.run(&mut loads, &mut show)?;
         if start_at.is_some() && report.found_only_a_bound() {
@@ -424,14 +427,14 @@ fn inconclusive_reason(document: &CapacityDocument) -> String {
 }
 
 /// Returns the command line without secrets.
-fn command_line(typed: &CapacityArgs, load: &LoadSettings) -> String {
-    let mut command = command_line::of_load("capacity", typed.url.as_deref(), load);
-    for goal in &typed.goal {
+fn command_line(arguments: &CapacityArgs, load: &LoadSettings) -> String {
+    let mut command = command_line::of_load("capacity", arguments.url.as_deref(), load);
+    for goal in &arguments.goal {
         command.push_str(&format!(" --goal {}", command_line::quoted(goal)));
     }
     let times = [
-        ("--search-time", typed.search_time),
-        ("--probe", typed.probe),
+        ("--search-time", arguments.search_time),
+        ("--probe", arguments.probe),
     ];
     for (flag, time) in times {
         if let Some(time) = time {
@@ -439,10 +442,10 @@ fn command_line(typed: &CapacityArgs, load: &LoadSettings) -> String {
             command.push_str(&format!(" {flag} {}", time.replace(' ', "")));
         }
     }
-    if let Some(rate) = typed.max_rate {
+    if let Some(rate) = arguments.max_rate {
         command.push_str(&format!(" --max-rate {rate}"));
     }
-    format!("{command} --repeats {}", typed.repeats)
+    format!("{command} --repeats {}", arguments.repeats)
 }
 
 #[cfg(test)]

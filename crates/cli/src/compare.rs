@@ -17,47 +17,47 @@ use crate::servers::{self, AbortKeys, SearchKeys, Servers};
 use crate::{dry_run, experiment, plan_file, runs_folder, scripts};
 
 /// Runs `prony compare`.
-pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
-    let targets: Vec<&str> = typed.targets.iter().map(String::as_str).collect();
-    let plan = match (targets.as_slice(), &typed.run.resume) {
+pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
+    let targets: Vec<&str> = arguments.targets.iter().map(String::as_str).collect();
+    let plan = match (targets.as_slice(), &arguments.run.resume) {
         (urls @ [_, _, ..], None) => {
             refuse_plans(urls)?;
-            if typed.creds_typed {
+            if arguments.creds_typed {
                 let what = "--creds applies to a plan with agents; with URLs, this machine \
                     generates the load (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
             }
-            if !typed.goal.is_empty() {
-                refuse_lengths(typed)?;
+            if !arguments.goal.is_empty() {
+                refuse_lengths(arguments)?;
             }
             let given = Servers {
                 urls,
-                names: typed.names.as_deref(),
-                judge: &typed.judge,
-                bodies: typed.run.bodies,
+                names: arguments.names.as_deref(),
+                judge: &arguments.judge,
+                bodies: arguments.run.bodies,
                 abort: AbortKeys {
-                    conditions: &typed.abort_if,
-                    window: typed.abort_window,
+                    conditions: &arguments.abort_if,
+                    window: arguments.abort_window,
                 },
                 search: SearchKeys {
-                    goal: &typed.goal,
-                    max_rate: typed.max_rate,
-                    search_time: typed.search_time,
-                    probe: typed.probe,
+                    goal: &arguments.goal,
+                    max_rate: arguments.max_rate,
+                    search_time: arguments.search_time,
+                    probe: arguments.probe,
                 },
             };
-            servers::plan(given, &typed.load.settings)?
+            servers::plan(given, &arguments.load.settings)?
         }
         ([_, _, ..], Some(_)) => {
             let what = "--resume takes the plan from the folder (remove the URLs)";
             return Err(Failure::wrong(what));
         }
         (_, Some(dir)) => {
-            refuse_load_options(typed)?;
+            refuse_load_options(arguments)?;
             resumed(targets.first().copied(), dir)?
         }
         ([plan], None) => {
-            refuse_load_options(typed)?;
+            refuse_load_options(arguments)?;
             read(plan)?
         }
         _ => {
@@ -67,54 +67,54 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         }
     };
     if targets.len() < 2 {
-        if typed.names.is_some() {
+        if arguments.names.is_some() {
             let what = "--names applies to URLs only; a plan names its variants";
             return Err(Failure::wrong(what));
         }
-        if !typed.judge.is_empty() {
+        if !arguments.judge.is_empty() {
             let what = "--judge applies to URLs only; in a plan, set metrics = [\"p99\", \"rate\"] \
                     instead";
             return Err(Failure::wrong(what));
         }
-        if !typed.abort_if.is_empty() {
+        if !arguments.abort_if.is_empty() {
             let what = "--abort-if applies to URLs only; in a plan, set abort_if in [load]";
             return Err(Failure::wrong(what));
         }
-        if !typed.goal.is_empty() {
+        if !arguments.goal.is_empty() {
             let what = "--goal applies to URLs only; in a plan, set model = \"capacity\" and goal in \
                     [load]";
             return Err(Failure::wrong(what));
         }
     }
     let mut new = None;
-    let out = match (&typed.run.resume, &typed.run.out) {
+    let out = match (&arguments.run.resume, &arguments.run.out) {
         (Some(dir), _) | (None, Some(dir)) => dir,
-        (None, None) if typed.run.dry_run => &runs_folder::for_new_run(&plan.name),
+        (None, None) if arguments.run.dry_run => &runs_folder::for_new_run(&plan.name),
         (None, None) => new.insert(NewRunFolder::create(&plan.name)?).path(),
     };
-    let settings = experiment::settings(&typed.run, typed.seed, out.to_owned());
-    gated(&plan, &settings, &typed.run)
+    let settings = experiment::settings(&arguments.run, arguments.seed, out.to_owned());
+    gated(&plan, &settings, &arguments.run)
 }
 
 /// Runs a plan or prints its dry run, then evaluates the conditions from the command line.
 pub(crate) fn gated(
     plan: &Plan,
     settings: &RunSettings,
-    typed: &RunArgs,
+    arguments: &RunArgs,
 ) -> Result<Ending, Failure> {
     scripts::check_plan(plan)?;
-    let gating = GateSettings::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
-    let hosts = Hosts::of_plan(plan, &typed.hosts)?;
-    if typed.dry_run {
-        return dry_run::run(plan, settings, hosts.as_ref(), typed.progress);
+    let gating = GateSettings::prepare(&arguments.gates, gating::known_of_plan(plan, settings))?;
+    let hosts = Hosts::of_plan(plan, &arguments.hosts)?;
+    if arguments.dry_run {
+        return dry_run::run(plan, settings, hosts.as_ref(), arguments.progress);
     }
-    let metrics = typed.metrics.as_deref();
+    let metrics = arguments.metrics.as_deref();
     let metrics = metrics.map(|at| Metrics::of_experiment(at, plan, settings));
     let metrics = metrics.transpose()?;
     experiment::run(
         plan,
         settings,
-        typed.progress,
+        arguments.progress,
         gating,
         metrics.as_ref(),
         hosts.as_ref(),
@@ -163,9 +163,9 @@ fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
 }
 
 /// Rejects load settings that a capacity search chooses itself.
-fn refuse_lengths(typed: &CompareArgs) -> Result<(), Failure> {
+fn refuse_lengths(arguments: &CompareArgs) -> Result<(), Failure> {
     const CHOSEN: [&str; 5] = ["rate", "stages", "duration", "requests", "warmup"];
-    let given = typed.load.settings.given();
+    let given = arguments.load.settings.given();
     let mut given = given.iter().map(|setting| setting.key.as_str());
     match given.find(|key| CHOSEN.contains(key)) {
         None => Ok(()),
@@ -177,9 +177,9 @@ fn refuse_lengths(typed: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
-fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
+fn refuse_load_options(arguments: &CompareArgs) -> Result<(), Failure> {
     // Ignore `public`, because the environment may set it for other commands.
-    let given = typed.load.settings.given();
+    let given = arguments.load.settings.given();
     let mut given = given.iter().filter(|setting| setting.key != "public");
     match given.next() {
         None => Ok(()),

@@ -40,16 +40,16 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
 ///
 /// The message names the curl option that is not supported, or the flag that conflicts with the
 /// command.
-pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), SettingsError> {
-    let Some(text) = typed.curl.take() else {
+pub(crate) fn resolve(arguments: &mut LoadArgs) -> Result<(), SettingsError> {
+    let Some(text) = arguments.curl.take() else {
         return Ok(());
     };
     let wrong = |error: SettingsError| error.at(FLAG);
     let command = text_of(&text).and_then(|text| curl::parse(&text));
     let command = command.map_err(wrong)?;
-    let combined = typed.load.settings.combined(&command.settings);
-    typed.load.settings = combined.map_err(|both| wrong(contradiction(&both)))?;
-    typed.url = Some(command.url);
+    let combined = arguments.load.settings.combined(&command.settings);
+    arguments.load.settings = combined.map_err(|both| wrong(contradiction(&both)))?;
+    arguments.url = Some(command.url);
     Ok(())
 }
 
@@ -66,10 +66,10 @@ fn contradiction(both: &GivenSetting) -> SettingsError {
         .hint("edit the command")
 }
 
-/// Returns the text of the curl command: the typed text, or the content of `@FILE` or standard
+/// Returns the text of the curl command: the argument text, or the content of `@FILE` or standard
 /// input.
-fn text_of(typed: &str) -> Result<String, SettingsError> {
-    if typed == "-" {
+fn text_of(argument: &str) -> Result<String, SettingsError> {
+    if argument == "-" {
         let mut text = String::new();
         let mut input = io::stdin().lock().take(COMMAND_BYTES_MAX + 1);
         input
@@ -82,8 +82,8 @@ fn text_of(typed: &str) -> Result<String, SettingsError> {
             Ok(text)
         };
     }
-    let Some(file) = typed.strip_prefix('@') else {
-        return Ok(typed.to_owned());
+    let Some(file) = argument.strip_prefix('@') else {
+        return Ok(argument.to_owned());
     };
     let bytes = input_file::read(file.as_ref(), COMMAND_BYTES_MAX)
         .map_err(|error| SettingsError::from(error.to_string()).at(file))?;

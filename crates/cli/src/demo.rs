@@ -27,17 +27,17 @@ warmup   = "300ms"
 duration = "1s""#;
 
 /// Runs `prony demo`.
-pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
+pub(crate) fn run(arguments: &DemoArgs) -> Result<Ending, Failure> {
     let machine = MachineProfile::this();
     let mut plan = plan(&machine, INTERLEAVED_TRIALS)?;
     let mut new = None;
-    let out = match &typed.out {
+    let out = match &arguments.out {
         Some(dir) => dir,
         None => new.insert(NewRunFolder::create(&plan.name)?).path(),
     };
     let settings = RunSettings {
         precheck: false,
-        interleave: typed.interleave,
+        interleave: arguments.interleave,
         ..RunSettings::new(out.to_owned())
     };
     let mode = trial_mode(&plan, &settings).map_err(Failure::wrong)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
     let gating = GateSettings::default();
-    experiment::run(&plan, &settings, typed.progress, gating, None, None)
+    experiment::run(&plan, &settings, arguments.progress, gating, None, None)
 }
 
 /// Returns the plan for this machine. `trials` contains the keys of its `[trials]` table. On a

@@ -11,14 +11,14 @@ use crate::output::Output;
 use crate::terminal;
 
 /// Runs `prony doctor`.
-pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
-    let output = Output::open("--json", typed.json.as_deref())?;
+pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
+    let output = Output::open("--json", arguments.json.as_deref())?;
     if terminal::is_live() {
         terminal::print_message("Inspecting; this takes a few seconds for each server.");
     }
-    let mut others = urls(&typed.url, typed.public)?;
-    others.extend(interfaces(&typed.interface)?);
-    let mut report = examine(&typed.pid).map_err(Failure::wrong)?;
+    let mut others = urls(&arguments.url, arguments.public)?;
+    others.extend(interfaces(&arguments.interface)?);
+    let mut report = examine(&arguments.pid).map_err(Failure::wrong)?;
     // The last subject is this machine, so insert the others before it.
     let last = report.subjects.len().saturating_sub(1);
     report.subjects.splice(last..last, others);
@@ -26,7 +26,7 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     let in_place = output.as_ref().is_some_and(Output::is_standard);
     if !in_place {
         let doctor = DoctorDocument::read(&json).map_err(Failure::refused)?;
-        let text = prony_report::text::doctor(&doctor, typed.all, terminal::text_options(true));
+        let text = prony_report::text::doctor(&doctor, arguments.all, terminal::text_options(true));
         terminal::print(&text);
     }
     if let Some(output) = output {

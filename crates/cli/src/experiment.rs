@@ -36,17 +36,17 @@ use crate::watch::ExperimentWatcher;
 use crate::{live, outlook, replaced_file, scripts, signals, terminal};
 
 /// Builds the settings of an experiment from the command line. `out` is its folder.
-pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
+pub(crate) fn settings(arguments: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
     RunSettings {
         out,
         seed,
-        blocks: typed.blocks,
-        budget: typed.budget,
-        resume: typed.resume.is_some(),
-        accept_plan_changes: typed.accept_plan_changes,
-        bodies: typed.bodies,
-        interleave: typed.interleave,
-        precheck: !typed.no_precheck,
+        blocks: arguments.blocks,
+        budget: arguments.budget,
+        resume: arguments.resume.is_some(),
+        accept_plan_changes: arguments.accept_plan_changes,
+        bodies: arguments.bodies,
+        interleave: arguments.interleave,
+        precheck: !arguments.no_precheck,
     }
 }
 
@@ -280,7 +280,7 @@ fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
     let stored = stored_blocks(blocks, &out);
     // Options from the command line are not stored in the folder, so the hint repeats them.
-    let typed = settings
+    let text = settings
         .blocks
         .map(|blocks| format!(" --blocks {blocks}"))
         .unwrap_or_default();
@@ -288,7 +288,7 @@ fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
         .bodies
         .map(|rule| format!(" --bodies {}", rule.name()));
     let bodies = bodies.unwrap_or_default();
-    format!("{stored}; resume with: prony compare --resume {out}{typed}{bodies}")
+    format!("{stored}; resume with: prony compare --resume {out}{text}{bodies}")
 }
 
 /// Returns a clause that names the stored blocks.

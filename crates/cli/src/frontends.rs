@@ -13,7 +13,7 @@ use crate::{ending, signals, terminal};
 
 /// Returns the tool that the command line names, and its arguments. Returns `None` for prony's own
 /// commands.
-pub(crate) fn typed() -> Option<(Tool, Vec<OsString>)> {
+pub(crate) fn requested() -> Option<(Tool, Vec<OsString>)> {
     let mut words = env::args_os();
     let tool = |word: &OsString| Tool::by_name(Path::new(word).file_name()?.to_str()?);
     let called = words.next()?;

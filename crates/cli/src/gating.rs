@@ -41,10 +41,10 @@ pub(crate) struct GateSettings {
 /// Parses the conditions of a flag.
 pub(crate) fn parse_all<T, E: fmt::Display>(
     flag: &str,
-    typed: &[String],
+    input: &[String],
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Vec<T>, Failure> {
-    let parsed = typed.iter().map(|text| parse(text));
+    let parsed = input.iter().map(|text| parse(text));
     let named = parsed.map(|it| it.map_err(|error| Failure::wrong(format!("{flag}: {error}"))));
     named.collect()
 }
@@ -63,8 +63,11 @@ pub(crate) struct Verdicts<'a> {
 
 impl GateSettings {
     /// Reads the conditions and the stored run. `known` lists the names that conditions may use.
-    pub(crate) fn prepare(typed: &GateArgs, mut known: GateScope) -> Result<GateSettings, Failure> {
-        let against = match typed.against.as_slice() {
+    pub(crate) fn prepare(
+        arguments: &GateArgs,
+        mut known: GateScope,
+    ) -> Result<GateSettings, Failure> {
+        let against = match arguments.against.as_slice() {
             [] => None,
             paths => Some(read(paths)?),
         };
@@ -72,35 +75,37 @@ impl GateSettings {
             known.stored = Some(LABELS[0].to_owned());
             check_common(&known, stored)?;
         }
-        if typed.margin.is_some() && against.is_none() {
+        if arguments.margin.is_some() && against.is_none() {
             let what = "--margin applies to a comparison with a stored run (add --against)";
             return Err(Failure::wrong(what));
         }
-        Self::with_stored(typed, &known, against)
+        Self::with_stored(arguments, &known, against)
     }
 
     /// Reads the conditions. `against` is the run that `--against` names, which has already been read.
     pub(crate) fn with_stored(
-        typed: &GateArgs,
+        arguments: &GateArgs,
         known: &GateScope,
         against: Option<Stored>,
     ) -> Result<GateSettings, Failure> {
-        let mut gates = parse_all("--fail-if", &typed.fail_if, |text| Gate::parse(text, known))?;
-        gates.extend(parse_all("--require", &typed.require, |text| {
+        let mut gates = parse_all("--fail-if", &arguments.fail_if, |text| {
+            Gate::parse(text, known)
+        })?;
+        gates.extend(parse_all("--require", &arguments.require, |text| {
             Gate::require(text, known)
         })?);
-        if typed.strict && gates.is_empty() && typed.against.is_empty() {
+        if arguments.strict && gates.is_empty() && arguments.against.is_empty() {
             let what = "--strict needs a condition: add --fail-if, --require or --against";
             return Err(Failure::wrong(what));
         }
         Ok(GateSettings {
             gates,
             against,
-            margin: typed.margin,
-            strict: typed.strict,
-            annotations: typed.annotations,
-            junit: Output::open("--junit", typed.junit.as_deref())?,
-            summary: typed.github.clone(),
+            margin: arguments.margin,
+            strict: arguments.strict,
+            annotations: arguments.annotations,
+            junit: Output::open("--junit", arguments.junit.as_deref())?,
+            summary: arguments.github.clone(),
         })
     }
 

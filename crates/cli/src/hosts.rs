@@ -65,7 +65,7 @@ fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, Li
 pub(crate) struct Hosts {
     link: Arc<NatsLink>,
     roster: Roster,
-    typed: HostsArgs,
+    arguments: HostsArgs,
     creds: PathBuf,
     /// Names of the services on each host. The key is the host's name in the plan.
     services: BTreeMap<String, BTreeSet<String>>,
@@ -76,11 +76,11 @@ pub(crate) struct Hosts {
 impl Hosts {
     /// Finds and checks the agents that a plan needs. Returns `None`, without connecting to a
     /// server, if the plan needs no agents.
-    pub(crate) fn of_plan(plan: &Plan, typed: &HostsArgs) -> Result<Option<Hosts>, Failure> {
+    pub(crate) fn of_plan(plan: &Plan, arguments: &HostsArgs) -> Result<Option<Hosts>, Failure> {
         if !plan.needs_agents() {
             return Ok(None);
         }
-        let Some(creds) = &typed.creds else {
+        let Some(creds) = &arguments.creds else {
             return Err(Failure::wrong(format!(
                 "{}: this plan has services or a load on agents; name the coordinator's credentials with \
                  --creds FILE or PRONY_CREDS (`prony fleet up` writes them)",
@@ -92,14 +92,15 @@ impl Hosts {
             LinkError::Credentials(_) => Failure::wrong(error),
             _ => Failure::refused(error),
         };
-        let link = NatsLink::connect(typed.nats.as_deref(), &credentials, &Role::Coordinator);
+        let link = NatsLink::connect(arguments.nats.as_deref(), &credentials, &Role::Coordinator);
         let link = link.map_err(refused)?;
         link.prepare_server().map_err(refused)?;
-        let roster = registered(&link, plan, typed.wait.unwrap_or_default()).map_err(refused)?;
+        let roster =
+            registered(&link, plan, arguments.wait.unwrap_or_default()).map_err(refused)?;
         let mut hosts = Hosts {
             link: Arc::new(link),
             roster,
-            typed: typed.clone(),
+            arguments: arguments.clone(),
             creds: creds.clone(),
             services: BTreeMap::new(),
             loads: BTreeSet::new(),
@@ -150,11 +151,11 @@ impl Hosts {
 
     /// Connects as the coordinator, with the options from the command line.
     fn fleet(&self) -> Result<Fleet, Failure> {
-        let mut fleet = fleet::connect(self.typed.nats.as_deref(), &self.creds)?;
-        if let Some(lease) = self.typed.lease {
+        let mut fleet = fleet::connect(self.arguments.nats.as_deref(), &self.creds)?;
+        if let Some(lease) = self.arguments.lease {
             fleet = fleet.with_lease(lease);
         }
-        Ok(fleet.with_wait(self.typed.wait.unwrap_or_default()))
+        Ok(fleet.with_wait(self.arguments.wait.unwrap_or_default()))
     }
 
     fn check(&mut self, plan: &Plan) -> Result<(), prony_experiment::plan::PlanErrors> {
@@ -214,7 +215,7 @@ impl Hosts {
         let until = time_max.and_then(|time| SystemTime::now().checked_add(time));
         let host =
             FleetHost::new(here, self.link.clone(), self.roster.clone()).with_holder(holder, until);
-        match self.typed.lease {
+        match self.arguments.lease {
             Some(lease) => host.with_lease(lease),
             None => host,
         }
@@ -236,7 +237,7 @@ impl Hosts {
         Ok(Some(AgentLoads {
             fleet: fleet.for_experiment(joined.run().clone()),
             reservations: Some(joined.reservations()),
-            clock_bound: self.typed.clock_bound.unwrap_or(CLOCK_BOUND_DEFAULT),
+            clock_bound: self.arguments.clock_bound.unwrap_or(CLOCK_BOUND_DEFAULT),
             warn,
             show,
             previous: BTreeMap::new(),

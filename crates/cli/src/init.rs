@@ -15,30 +15,30 @@ use crate::{plan_reference, terminal};
 const SCHEMA_FILE: &str = "plan.schema.json";
 
 /// Runs `prony init`. Never overwrites an existing plan.
-pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
-    if typed.schema {
+pub(crate) fn run(arguments: &InitArgs) -> Result<Ending, Failure> {
+    if arguments.schema {
         terminal::print(&plan_reference::schema());
         return Ok(Ending::Done);
     }
-    if typed.reference {
+    if arguments.reference {
         terminal::print(&plan_reference::markdown());
         return Ok(Ending::Done);
     }
-    if typed.file == Path::new("-") {
+    if arguments.file == Path::new("-") {
         terminal::print(plan::STARTER);
         return Ok(Ending::Done);
     }
-    let name = typed.file.display().to_string();
-    let mut file = File::create_new(&typed.file).map_err(|error| match error.kind() {
+    let name = arguments.file.display().to_string();
+    let mut file = File::create_new(&arguments.file).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::wrong(format!(
             "{name} already exists (name another file, or remove it first)"
         )),
         _ => Failure::file(&name, &error),
     })?;
-    let schema = if typed.no_schema {
+    let schema = if arguments.no_schema {
         None
     } else {
-        Some(write_schema(&typed.file)?)
+        Some(write_schema(&arguments.file)?)
     };
     // Editors look for the schema directive in the first line.
     let directive = match schema {

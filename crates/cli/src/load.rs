@@ -34,16 +34,16 @@ use crate::{scripts, signals};
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs `prony load`.
-pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
+pub(crate) fn run(arguments: &LoadArgs) -> Result<Ending, Failure> {
     let rules = LoadRules {
-        conditions: conditions(typed)?,
-        abort: AbortRules::read(&typed.abort_if, typed.abort_window)
+        conditions: conditions(arguments)?,
+        abort: AbortRules::read(&arguments.abort_if, arguments.abort_window)
             .map_err(|error| Failure::wrong_abort_rules(&error))?,
     };
-    scripts::check_syntax(&typed.load.settings)?;
-    match &typed.agents.agents {
-        Some(choice) => by_agents(typed, choice, &rules),
-        None => here(typed, &rules),
+    scripts::check_syntax(&arguments.load.settings)?;
+    match &arguments.agents.agents {
+        Some(choice) => by_agents(arguments, choice, &rules),
+        None => here(arguments, &rules),
     }
 }
 
@@ -56,18 +56,22 @@ struct LoadRules {
 }
 
 /// Opens the outputs of a load. If an output can't be opened, the error message names its option.
-fn outputs(typed: &LoadArgs) -> Result<LoadOutputs, Failure> {
+fn outputs(arguments: &LoadArgs) -> Result<LoadOutputs, Failure> {
     LoadOutputs::open([
-        ("--json", typed.json.as_deref()),
-        ("--csv", typed.csv.as_deref()),
-        ("--html", typed.html.as_deref()),
-        ("--timeline", typed.timeline.as_deref()),
+        ("--json", arguments.json.as_deref()),
+        ("--csv", arguments.csv.as_deref()),
+        ("--html", arguments.html.as_deref()),
+        ("--timeline", arguments.timeline.as_deref()),
     ])
 }
 
 /// Runs a load on agents.
-fn by_agents(typed: &LoadArgs, choice: &AgentChoice, rules: &LoadRules) -> Result<Ending, Failure> {
-    let settings = &typed.load.settings;
+fn by_agents(
+    arguments: &LoadArgs,
+    choice: &AgentChoice,
+    rules: &LoadRules,
+) -> Result<Ending, Failure> {
+    let settings = &arguments.load.settings;
     if settings.script.is_some() {
         return Err(Failure::wrong(
             "--script with --agents: agents run no scripts, because a script can start any program \
@@ -79,34 +83,38 @@ fn by_agents(typed: &LoadArgs, choice: &AgentChoice, rules: &LoadRules) -> Resul
             "--wait-for-server with --agents: agents don't wait (remove one of the flags)",
         ));
     }
-    let outputs = outputs(typed)?;
-    let progress = Progress::new(typed.progress);
-    let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
+    let outputs = outputs(arguments)?;
+    let progress = Progress::new(arguments.progress);
+    let metrics = arguments
+        .metrics
+        .as_deref()
+        .map(Metrics::serve)
+        .transpose()?;
     let view = fleet::RunView {
         progress: &progress,
         metrics: metrics.as_ref(),
         abort_rules: rules.abort.as_ref(),
     };
-    let ended = fleet::load::run(typed, choice, &view)?;
+    let ended = fleet::load::run(arguments, choice, &view)?;
     let Some((mut record, interrupted)) = ended else {
         return Ok(Ending::Interrupted);
     };
     record.command = Some(command_line::of_load(
         "load",
-        typed.url.as_deref(),
+        arguments.url.as_deref(),
         settings,
     ));
     let ending = load_results::end(&mut record, &rules.conditions, interrupted, &progress);
-    outputs.write(&record, &typed.percentiles)?;
+    outputs.write(&record, &arguments.percentiles)?;
     Ok(ending)
 }
 
 /// Runs a load in this process.
-fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
-    let settings = &typed.load.settings;
-    let spec = resolve(typed.url.as_deref(), settings)?;
-    let outputs = outputs(typed)?;
-    let progress = Progress::new(typed.progress);
+fn here(arguments: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
+    let settings = &arguments.load.settings;
+    let spec = resolve(arguments.url.as_deref(), settings)?;
+    let outputs = outputs(arguments)?;
+    let progress = Progress::new(arguments.progress);
     for finding in spec.forecast() {
         progress.warn(&format!("prony: {}", finding.text));
     }
@@ -133,7 +141,11 @@ fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
         control: &control,
         script: script.as_deref(),
     };
-    let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
+    let metrics = arguments
+        .metrics
+        .as_deref()
+        .map(Metrics::serve)
+        .transpose()?;
     if let Some(metrics) = &metrics {
         metrics.running(RunningLoad::here(&control, spec.info()));
     }
@@ -153,12 +165,12 @@ fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
     abort::note(aborted, &mut record);
     record.command = Some(command_line::of_load(
         "load",
-        typed.url.as_deref(),
+        arguments.url.as_deref(),
         settings,
     ));
     record.machine = Some(command_line::machine(&this_machine()));
     let ending = load_results::end(&mut record, &rules.conditions, interrupted, &progress);
-    outputs.write(&record, &typed.percentiles)?;
+    outputs.write(&record, &arguments.percentiles)?;
     Ok(match end_script(script.as_deref(), failure) {
         Ok(()) => ending,
         Err(text) => {
@@ -213,9 +225,9 @@ struct PreparedLoad<'a> {
 }
 
 /// The conditions of `--fail-if` and `--require`.
-fn conditions(typed: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
-    let mut all = gating::parse_all("--fail-if", &typed.fail_if, LoadCondition::parse)?;
-    let required = gating::parse_all("--require", &typed.require, LoadCondition::require)?;
+fn conditions(arguments: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
+    let mut all = gating::parse_all("--fail-if", &arguments.fail_if, LoadCondition::parse)?;
+    let required = gating::parse_all("--require", &arguments.require, LoadCondition::require)?;
     all.extend(required);
     Ok(all)
 }

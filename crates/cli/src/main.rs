@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     if let Some(status) = prony_experiment::crypto::run_if_asked() {
         return status;
     }
-    if let Some((tool, arguments)) = frontends::typed() {
+    if let Some((tool, arguments)) = frontends::requested() {
         return frontends::run(tool, &arguments);
     }
     let command = match parsing::parse() {
@@ -82,21 +82,21 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Ending, Failure> {
     match command {
-        Command::Demo(typed) => demo::run(&typed),
-        Command::Load(typed) => load::run(&typed),
-        Command::Capacity(typed) => capacity::run(&typed),
-        Command::Compare(typed) => compare::run(&typed),
-        Command::Init(typed) => init::run(&typed),
-        Command::Study(typed) => study::run(&typed),
-        Command::Report(typed) => report::run(&typed),
-        Command::Runs(typed) => runs::run(&typed),
-        Command::Origin(typed) => origin::run(typed),
-        Command::Agent(typed) => agent::run(*typed),
-        Command::Fleet(typed) => fleet::run(&typed),
-        Command::Doctor(typed) => doctor::run(&typed),
-        Command::Completions(typed) => Ok(pages::completions(&typed)),
-        Command::Man(typed) => pages::man(&typed),
-        // `frontends::typed` has already handled the commands of the front ends.
+        Command::Demo(text) => demo::run(&text),
+        Command::Load(text) => load::run(&text),
+        Command::Capacity(text) => capacity::run(&text),
+        Command::Compare(text) => compare::run(&text),
+        Command::Init(text) => init::run(&text),
+        Command::Study(text) => study::run(&text),
+        Command::Report(text) => report::run(&text),
+        Command::Runs(text) => runs::run(&text),
+        Command::Origin(text) => origin::run(text),
+        Command::Agent(text) => agent::run(*text),
+        Command::Fleet(text) => fleet::run(&text),
+        Command::Doctor(text) => doctor::run(&text),
+        Command::Completions(text) => Ok(pages::completions(&text)),
+        Command::Man(text) => pages::man(&text),
+        // `frontends::requested` has already handled the commands of the front ends.
         Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }
 }

@@ -12,20 +12,20 @@ use crate::{signals, terminal};
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// Runs `prony origin`.
-pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
+pub(crate) fn run(arguments: OriginArgs) -> Result<Ending, Failure> {
     let mut config = Config {
-        unix: typed.unix,
-        work: typed.work,
-        service_time: typed.service_time,
+        unix: arguments.unix,
+        work: arguments.work,
+        service_time: arguments.service_time,
         ..Config::default()
     };
-    for listen in typed.listen {
+    for listen in arguments.listen {
         match listen {
             Listen::Tcp(address) => config.listen.push(address),
             Listen::Unix(path) => config.unix.push(path),
         }
     }
-    for quic in typed.quic {
+    for quic in arguments.quic {
         match quic {
             QuicListen::TcpPorts => config.quic_on_tcp_ports = true,
             QuicListen::Udp(address) => config.quic.push(address),
@@ -34,10 +34,10 @@ pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
     if config.listen.is_empty() && config.unix.is_empty() && config.quic.is_empty() {
         config.listen.push(DEFAULT);
     }
-    config.cores = typed.cores.map(|cores| cores.0).unwrap_or_default();
-    config.tls = typed.tls.then_some(Tls::Generated);
+    config.cores = arguments.cores.map(|cores| cores.0).unwrap_or_default();
+    config.tls = arguments.tls.then_some(Tls::Generated);
     let origin = Origin::start(config).map_err(Failure::refused)?;
-    let scheme = if typed.tls { "https" } else { "http" };
+    let scheme = if arguments.tls { "https" } else { "http" };
     let tcp = origin
         .addresses()
         .iter()

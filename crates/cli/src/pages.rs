@@ -20,9 +20,9 @@ const WITH_STATUSES: [&str; 6] = ["prony", "load", "capacity", "compare", "repor
 const WITH_RUNS: [&str; 5] = ["prony", "compare", "demo", "study", "runs"];
 
 /// Prints a completion script.
-pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
+pub(crate) fn completions(arguments: &CompletionsArgs) -> Ending {
     let mut script = Vec::new();
-    clap_complete::generate(typed.shell, &mut command(), "prony", &mut script);
+    clap_complete::generate(arguments.shell, &mut command(), "prony", &mut script);
     terminal::print(&String::from_utf8_lossy(&script));
     Ending::Done
 }
@@ -31,13 +31,13 @@ pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
 const TOPICS: [(&str, &str); 2] = [("plan", "5"), ("findings", "7")];
 
 /// Prints a manual page, such as prony(1), prony-load(1) or prony-runs-prune(1), or installs all.
-pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
-    if let Some(folder) = &typed.install {
+pub(crate) fn man(arguments: &ManArgs) -> Result<Ending, Failure> {
+    if let Some(folder) = &arguments.install {
         return install(folder.as_deref());
     }
-    let page = match typed.command.as_slice() {
+    let page = match arguments.command.as_slice() {
         [topic] if TOPICS.iter().any(|(name, _)| name == topic) => {
-            if typed.markdown {
+            if arguments.markdown {
                 markdown(topic)
             } else {
                 topic_page(topic)

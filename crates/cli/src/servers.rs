@@ -152,14 +152,14 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
 }
 
 /// Parses the URL of a server. To check all parts of the URL, resolves a load with it.
-fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
+fn server(text: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     let mut settings = settings.clone();
-    let (remote, url) = match typed.strip_prefix("unix:") {
+    let (remote, url) = match text.strip_prefix("unix:") {
         Some(rest) => {
             let (socket, path) = rest.split_once(":/").unwrap_or((rest, ""));
             if !socket.starts_with('/') {
                 return Err(Failure::wrong(format!(
-                    "\"{typed}\": write the absolute path of the UNIX socket, such as unix:/run/app.sock:/page"
+                    "\"{text}\": write the absolute path of the UNIX socket, such as unix:/run/app.sock:/page"
                 )));
             }
             settings.unix = Some(socket.into());
@@ -168,11 +168,11 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
                 format!("http://localhost/{path}"),
             )
         }
-        None => (None, typed.to_owned()),
+        None => (None, text.to_owned()),
     };
     let (url, credentials) = split_url(&url).map_err(Failure::wrong)?;
     let name = match remote {
-        Some(_) => name(typed),
+        Some(_) => name(text),
         None => name(&url),
     };
     // `-u` and an Authorization header apply to every server and take precedence over credentials
@@ -231,8 +231,8 @@ fn make_names_unique(servers: &mut [Server]) {
 }
 
 /// Sets the names of the servers from `--names`.
-fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
-    let names: Vec<&str> = typed.split(',').map(str::trim).collect();
+fn rename(servers: &mut [Server], text: &str) -> Result<(), Failure> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
     let is_plain = |name: &&str| {
         !name.is_empty()
             && name
@@ -241,14 +241,14 @@ fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
     };
     if names.len() != servers.len() {
         return Err(Failure::wrong(format!(
-            "--names {typed}: give one name for each of the {} URLs, separated by commas, the baseline first, such as old,new",
+            "--names {text}: give one name for each of the {} URLs, separated by commas, the baseline first, such as old,new",
             servers.len()
         )));
     }
     let is_repeated = |index: usize| names[..index].contains(&names[index]);
     if (0..names.len()).any(is_repeated) || !names.iter().all(is_plain) {
         return Err(Failure::wrong(format!(
-            "--names {typed}: each name must differ from the others and have no braces or quotes"
+            "--names {text}: each name must differ from the others and have no braces or quotes"
         )));
     }
     for (server, name) in servers.iter_mut().zip(names) {

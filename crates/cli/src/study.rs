@@ -23,8 +23,8 @@ const FOLDER: &str = "study";
 const REDUCED: &str = "without-root.toml";
 
 /// Runs `prony study`.
-pub(crate) fn run(typed: &StudyArgs) -> Result<Ending, Failure> {
-    match &typed.command {
+pub(crate) fn run(arguments: &StudyArgs) -> Result<Ending, Failure> {
+    match &arguments.command {
         StudyCommand::List => Ok(list()),
         StudyCommand::Show { name } => show(name),
         StudyCommand::Run(run) => start(run),
@@ -74,30 +74,31 @@ fn copy(name: &str, dir: &Path) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
-    let study = find(&typed.name)?;
-    if let Some(dir) = &typed.run.resume {
+fn start(arguments: &StudyRunArgs) -> Result<Ending, Failure> {
+    let study = find(&arguments.name)?;
+    if let Some(dir) = &arguments.run.resume {
         let plan = plan_file::stored_plan(dir)?;
         if !dir.join(FOLDER).is_dir() || plan.question != question(study) {
             return Err(Failure::wrong(format!(
                 "{} holds an experiment that is not study {} (prony compare --resume resumes it)",
                 dir.display(),
-                typed.name
+                arguments.name
             )));
         }
-        let settings = experiment::settings(&typed.run, typed.seed, dir.clone());
-        return compare::gated(&plan, &settings, &typed.run);
+        let settings = experiment::settings(&arguments.run, arguments.seed, dir.clone());
+        return compare::gated(&plan, &settings, &arguments.run);
     }
     // The plan is checked in a temporary folder, so that a study that can't run leaves no files.
     let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
-    let plan = unpacked(study, scratch.path(), typed)?;
-    if typed.run.dry_run {
-        let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
-        return compare::gated(&plan, &settings, &typed.run);
+    let plan = unpacked(study, scratch.path(), arguments)?;
+    if arguments.run.dry_run {
+        let settings =
+            experiment::settings(&arguments.run, arguments.seed, scratch.path().to_owned());
+        return compare::gated(&plan, &settings, &arguments.run);
     }
     let mut new = None;
-    let out = match &typed.run.out {
+    let out = match &arguments.run.out {
         Some(dir) => dir,
         None => new.insert(NewRunFolder::create(name_of(study))?).path(),
     };
@@ -105,27 +106,30 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::wrong(ExperimentFolderError::not_empty(out)));
     }
-    let plan = unpacked(study, &out.join(FOLDER), typed)?;
-    let settings = experiment::settings(&typed.run, typed.seed, out);
-    compare::gated(&plan, &settings, &typed.run)
+    let plan = unpacked(study, &out.join(FOLDER), arguments)?;
+    let settings = experiment::settings(&arguments.run, arguments.seed, out);
+    compare::gated(&plan, &settings, &arguments.run)
 }
 
 /// Writes a study's files to a folder and reads the plan there. Applies the levels and lengths from
 /// the command line, and removes variants that this machine can't run.
-fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, Failure> {
+fn unpacked(study: &Dir<'_>, into: &Path, arguments: &StudyRunArgs) -> Result<Plan, Failure> {
     let into = std::path::absolute(into).map_err(Failure::refused)?;
     write(study, &into)?;
     let path = into.join("plan.toml");
     let adapted = |name: &str| {
         let mut text = text(study, name).to_owned();
-        for level in &typed.level {
+        for level in &arguments.level {
             text = adapt::with_level(&text, level)?;
         }
         let time = |time: Duration| format!("\"{}us\"", time.as_micros());
         let lengths = [
-            ("duration", typed.duration.map(time)),
-            ("warmup", typed.warmup.map(time)),
-            ("requests", typed.requests.map(|count| count.to_string())),
+            ("duration", arguments.duration.map(time)),
+            ("warmup", arguments.warmup.map(time)),
+            (
+                "requests",
+                arguments.requests.map(|count| count.to_string()),
+            ),
         ];
         for (key, value) in lengths {
             if let Some(value) = value {
@@ -146,7 +150,7 @@ fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, 
     };
     fs::write(&path, &adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
     let mut plan = Plan::read(&path).map_err(|errors| plan_file::wrong_plan(&errors))?;
-    for level in &typed.level {
+    for level in &arguments.level {
         adapted.refuse_lost_level(level, &plan)?;
     }
     plan.notes.splice(0..0, adapted.left_out);

@@ -178,22 +178,22 @@ impl NetworkLink {
 /// Reason why a value of a link can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkValueError {
-    /// The value as typed.
-    pub typed: String,
+    /// The value as text.
+    pub text: String,
     /// Description of the fault, with a hint: "is not a link rate (write it like 100Mbit or 1Gbit)".
     pub what: &'static str,
 }
 
 impl LinkValueError {
-    fn new(typed: &str, what: &'static str) -> Self {
-        let typed = typed.to_owned();
-        Self { typed, what }
+    fn new(text: &str, what: &'static str) -> Self {
+        let text = text.to_owned();
+        Self { text, what }
     }
 }
 
 impl fmt::Display for LinkValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\" {}", self.typed, self.what)
+        write!(f, "\"{}\" {}", self.text, self.what)
     }
 }
 
@@ -207,9 +207,9 @@ impl LinkLoss {
     ///
     /// # Errors
     /// The value has another form, or is out of range.
-    pub fn parse(typed: &str) -> Result<Self, LinkValueError> {
-        let wrong = |what| LinkValueError::new(typed, what);
-        let share = quantity::percent(typed)
+    pub fn parse(text: &str) -> Result<Self, LinkValueError> {
+        let wrong = |what| LinkValueError::new(text, what);
+        let share = quantity::percent(text)
             .ok_or_else(|| wrong("is not a percentage (write it like 1% or 0.1%)"))?;
         let per_million = (share * 1e6).round();
         if !(0.0..=f64::from(Self::MAX.per_million)).contains(&per_million) {
@@ -256,9 +256,9 @@ impl LinkRate {
     ///
     /// # Errors
     /// The value has another form, or is out of range.
-    pub fn bits(typed: &str) -> Result<u64, LinkValueError> {
-        let wrong = |what| LinkValueError::new(typed, what);
-        let bits = quantity::bit_rate(typed)
+    pub fn bits(text: &str) -> Result<u64, LinkValueError> {
+        let wrong = |what| LinkValueError::new(text, what);
+        let bits = quantity::bit_rate(text)
             .ok_or_else(|| wrong("is not a link rate (write it like 100Mbit or 1Gbit)"))?;
         if (8_000.0..=1e12).contains(&bits) {
             Ok(bits.round() as u64)
@@ -286,13 +286,13 @@ impl AddressBlock {
     ///
     /// # Errors
     /// The value has another form, or is out of range.
-    pub fn cover(typed: &str) -> Result<Vec<Self>, LinkValueError> {
-        let wrong = |what| LinkValueError::new(typed, what);
+    pub fn cover(input: &str) -> Result<Vec<Self>, LinkValueError> {
+        let wrong = |what| LinkValueError::new(input, what);
         let address = |text: &str| {
             let address = text.trim().parse::<Ipv4Addr>();
             address.map_err(|_| wrong("is not an IPv4 address (named places use IPv4 only)"))
         };
-        if let Some((network, bits)) = typed.split_once('/') {
+        if let Some((network, bits)) = input.split_once('/') {
             let first = address(network)?;
             let bits: u8 = bits
                 .trim()
@@ -306,9 +306,9 @@ impl AddressBlock {
             }
             return Ok(vec![block]);
         }
-        let (first, last) = match typed.split_once('-') {
+        let (first, last) = match input.split_once('-') {
             Some((first, last)) => (address(first)?, address(last)?),
-            None => (address(typed)?, address(typed)?),
+            None => (address(input)?, address(input)?),
         };
         let (mut next, last) = (u64::from(first.to_bits()), u64::from(last.to_bits()));
         let mut blocks = Vec::new();
@@ -418,14 +418,14 @@ mod tests {
 
     #[test]
     fn losses_are_percentages_up_to_half() {
-        for (typed, per_million, shown) in [
+        for (text, per_million, shown) in [
             ("0%", 0, "0%"),
             ("1%", 10_000, "1%"),
             ("0.05 %", 500, "0.05%"),
             ("0.0001%", 1, "0.0001%"),
             ("50%", 500_000, "50%"),
         ] {
-            let loss = LinkLoss::parse(typed).unwrap();
+            let loss = LinkLoss::parse(text).unwrap();
             assert_eq!(
                 (loss.per_million(), loss.to_string()),
                 (per_million, shown.to_owned())
@@ -438,8 +438,8 @@ mod tests {
 
     #[test]
     fn ranges_become_the_fewest_blocks() {
-        let cover = |typed: &str| {
-            let blocks = AddressBlock::cover(typed).unwrap();
+        let cover = |text: &str| {
+            let blocks = AddressBlock::cover(text).unwrap();
             blocks
                 .iter()
                 .map(AddressBlock::to_string)

@@ -66,8 +66,8 @@ struct Simulation {
 }
 
 fn main() -> ExitCode {
-    let typed: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, count, file] = typed.as_slice() else {
+    let text: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, count, file] = text.as_slice() else {
         eprintln!("usage: simulated_agents FOLDER N FILE");
         return ExitCode::from(2);
     };

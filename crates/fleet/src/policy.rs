@@ -374,10 +374,10 @@ impl TargetRule {
     }
 
     fn holds(&self, name: &str, address: Option<IpAddr>) -> bool {
-        let typed = name;
+        let text = name;
         let name = name.trim_end_matches('.').to_lowercase();
         match self {
-            TargetRule::Socket(socket) => typed == socket,
+            TargetRule::Socket(socket) => text == socket,
             TargetRule::Net(net) => address.is_some_and(|address| net.contains(&plain(address))),
             TargetRule::Name(allowed) => name == *allowed,
             TargetRule::Suffix(suffix) => name.ends_with(suffix.as_str()),

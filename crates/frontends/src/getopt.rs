@@ -54,10 +54,10 @@ impl fmt::Display for OptionError {
             OptionError::LetterLacksValue(letter) => {
                 write!(f, "option requires an argument -- '{letter}'")
             }
-            OptionError::NoSuchName(typed) => write!(f, "unrecognized option '--{typed}'"),
-            OptionError::Ambiguous(typed, names) => {
+            OptionError::NoSuchName(text) => write!(f, "unrecognized option '--{text}'"),
+            OptionError::Ambiguous(text, names) => {
                 let names: String = names.iter().map(|name| format!(" '--{name}'")).collect();
-                write!(f, "option '--{typed}' is ambiguous; possibilities:{names}")
+                write!(f, "option '--{text}' is ambiguous; possibilities:{names}")
             }
             OptionError::NameLacksValue(name) => {
                 write!(f, "option '--{name}' requires an argument")
@@ -131,10 +131,10 @@ impl<'a> Options<'a> {
         Some(Ok((letter, value)))
     }
 
-    fn long(&mut self, typed: &'a str) -> ReadOption<'a> {
-        let (name, attached) = match typed.split_once('=') {
+    fn long(&mut self, text: &'a str) -> ReadOption<'a> {
+        let (name, attached) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None => (typed, None),
+            None => (text, None),
         };
         let known = self.named(name)?;
         let full = known.name.unwrap_or_default();
@@ -152,25 +152,23 @@ impl<'a> Options<'a> {
     }
 
     /// Finds the option with this name, or the only one whose name begins with it.
-    fn named(&self, typed: &str) -> Result<&'a OptionSpec, OptionError> {
+    fn named(&self, text: &str) -> Result<&'a OptionSpec, OptionError> {
         let names = || {
             let named = self.known.iter();
             named.filter_map(|known| known.name.map(|name| (name, known)))
         };
-        if let Some((_, exact)) = names().find(|(name, _)| *name == typed) {
+        if let Some((_, exact)) = names().find(|(name, _)| *name == text) {
             return Ok(exact);
         }
-        let candidates: Vec<_> = names()
-            .filter(|(name, _)| name.starts_with(typed))
-            .collect();
+        let candidates: Vec<_> = names().filter(|(name, _)| name.starts_with(text)).collect();
         match candidates.as_slice() {
-            [] => Err(OptionError::NoSuchName(typed.to_owned())),
+            [] => Err(OptionError::NoSuchName(text.to_owned())),
             [(_, first), rest @ ..] if rest.iter().all(|(_, it)| it.letter == first.letter) => {
                 Ok(first)
             }
             several => {
                 let names = several.iter().map(|(name, _)| *name).collect();
-                Err(OptionError::Ambiguous(typed.to_owned(), names))
+                Err(OptionError::Ambiguous(text.to_owned(), names))
             }
         }
     }
@@ -272,7 +270,7 @@ mod tests {
 
     #[test]
     fn errors_have_the_wording_of_glibc() {
-        for (typed, expected_text) in [
+        for (text, expected_text) in [
             ("-z", "!invalid option -- 'z' | "),
             ("-h", "!invalid option -- 'h' | "),
             ("--foo", "!unrecognized option '--foo' | "),
@@ -287,7 +285,7 @@ mod tests {
                 "!option '--latency' doesn't allow an argument | ",
             ),
         ] {
-            assert_eq!(read(typed), expected_text, "{typed}");
+            assert_eq!(read(text), expected_text, "{text}");
         }
     }
 }

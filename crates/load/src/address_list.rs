@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn addresses_are_counted_over_all_ranges_and_found_again() {
         let given = ["127.0.0.9", "127.0.0.2-127.0.0.3", "10.0.0.0/30"];
-        let given = given.map(|typed| typed.parse().unwrap());
+        let given = given.map(|text| text.parse().unwrap());
         let addresses = AddressList::new(&given).unwrap();
         let all: Vec<String> = (0..9)
             .map_while(|index| addresses.nth(index))

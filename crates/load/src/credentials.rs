@@ -57,9 +57,9 @@ impl Credentials {
 impl FromStr for Credentials {
     type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<Credentials, SettingsError> {
-        match typed.split_once(':') {
-            Some((user, _)) if !user.is_empty() => Ok(Credentials(typed.to_owned())),
+    fn from_str(text: &str) -> Result<Credentials, SettingsError> {
+        match text.split_once(':') {
+            Some((user, _)) if !user.is_empty() => Ok(Credentials(text.to_owned())),
             _ => Err("write USER:PASSWORD".into()),
         }
     }
@@ -78,16 +78,16 @@ impl fmt::Debug for Credentials {
 /// # Errors
 ///
 /// The credentials can't be decoded. The error text doesn't contain them.
-pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), SettingsError> {
+pub fn split_url(text: &str) -> Result<(String, Option<Credentials>), SettingsError> {
     const HTTP: &str = "http://";
-    let has_scheme = crate::url::has_scheme(typed);
+    let has_scheme = crate::url::has_scheme(text);
     let whole = if has_scheme {
-        typed.to_owned()
+        text.to_owned()
     } else {
-        format!("{HTTP}{typed}")
+        format!("{HTTP}{text}")
     };
     let Some(userinfo) = redact::userinfo(&whole) else {
-        return Ok((typed.to_owned(), None));
+        return Ok((text.to_owned(), None));
     };
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let credentials = format!("{}:{}", decoded(user)?, decoded(password)?);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn credentials_are_taken_out_of_urls() {
-        for (typed, url, credentials) in [
+        for (text, url, credentials) in [
             ("http://h/a@b", "http://h/a@b", None),
             ("http://u:p@h:1/", "http://h:1/", Some("u:p")),
             ("u:p@h/", "h/", Some("u:p")),
@@ -127,7 +127,7 @@ mod tests {
             ("/path@x", "/path@x", None),
             ("unix:/run/a@b.sock:/x", "unix:/run/a@b.sock:/x", None),
         ] {
-            let (without, found) = split_url(typed).unwrap();
+            let (without, found) = split_url(text).unwrap();
             assert_eq!(
                 (without.as_str(), found.as_ref().map(Credentials::as_str)),
                 (url, credentials)
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn a_user_needs_a_password_which_no_debug_text_shows() {
-        let typed: Credentials = "me:a:b".parse().unwrap();
-        assert_eq!(typed.basic(), "Basic bWU6YTpi");
-        assert!(!format!("{typed:?}").contains("a:b"));
+        let text: Credentials = "me:a:b".parse().unwrap();
+        assert_eq!(text.basic(), "Basic bWU6YTpi");
+        assert!(!format!("{text:?}").contains("a:b"));
         for wrong in ["me", ":x", ""] {
             assert!(wrong.parse::<Credentials>().is_err(), "{wrong}");
         }

@@ -106,11 +106,11 @@ pub(crate) fn drafts(
     let headers = headers(settings)?;
     let (body, form_header) = body(settings, &headers)?;
     let Some(file) = &settings.urls else {
-        let typed = url.ok_or_else(|| {
+        let text = url.ok_or_else(|| {
             let error = SettingsError::from("a URL is needed, or ");
             error.and_value("urls", "FILE")
         })?;
-        let (url, _) = credentials::split_url(typed)?;
+        let (url, _) = credentials::split_url(text)?;
         let source = DraftSource {
             url: &url,
             base: None,
@@ -349,8 +349,8 @@ impl<'a> FormIndex<'a> {
 
 /// Parses the load's own URL, which may contain credentials. Placeholders can only be in its path
 /// and query, and are treated as ordinary text.
-pub(crate) fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
-    let (url, credentials) = credentials::split_url(typed)?;
+pub(crate) fn base_url(input: &str) -> Result<(Url, Option<Credentials>), SpecError> {
+    let (url, credentials) = credentials::split_url(input)?;
     let pieces = template::parse(&url).unwrap_or_default();
     let texts = pieces.iter().map(|piece| match piece {
         TextPiece::Literal(text) => text.as_str(),
@@ -366,9 +366,9 @@ fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> 
     settings
         .header
         .iter()
-        .map(|typed| match typed.split_once(':') {
+        .map(|text| match text.split_once(':') {
             Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
-            None => Err(SettingsError::value("header", format!("\"{typed}\""))
+            None => Err(SettingsError::value("header", format!("\"{text}\""))
                 .text(": write it like 'Accept: text/html'")
                 .into()),
         })
@@ -660,7 +660,7 @@ mod tests {
     fn lines_without_a_scheme_stay_on_the_server_of_the_load() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("list");
-        let settings = LoadSettings::typed(&format!("--urls {}", path.display()));
+        let settings = LoadSettings::from_flags(&format!("--urls {}", path.display()));
         let resolved = |list: &str, url: Option<&str>| {
             std::fs::write(&path, list).unwrap();
             let spec = settings.resolve(url);

@@ -70,7 +70,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
             distribution: think.distribution.name().to_owned(),
         }),
         http: match (settings.http, urls.uses_tls) {
-            (Some(typed), _) => typed.name(),
+            (Some(text), _) => text.name(),
             (None, true) => "auto",
             (None, false) => "1.1",
         }
@@ -98,8 +98,8 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
 }
 
 /// Returns a URL as results show it, without credentials.
-fn shown_url(typed: &str) -> String {
-    credentials::split_url(typed).map_or_else(|_| redact::url(typed), |(url, _)| url)
+fn shown_url(text: &str) -> String {
+    credentials::split_url(text).map_or_else(|_| redact::url(text), |(url, _)| url)
 }
 
 /// Describes all settings that affect the TLS handshake. Two loads have the same text if and only
@@ -155,16 +155,16 @@ mod tests {
             "--proxy-protocol v2 --insecure",
             &urls,
         ] {
-            let settings = LoadSettings::typed(words);
+            let settings = LoadSettings::from_flags(words);
             for url in ["http://127.0.0.1:9/x", "https://127.0.0.1:9"] {
                 let resolved = settings.resolve(Some(url)).unwrap();
                 let resolved = resolved.info();
-                let typed = typed_info(Some(url), &settings).unwrap();
+                let text = typed_info(Some(url), &settings).unwrap();
                 let expected = LoadInfo {
                     threads: resolved.threads,
                     io: resolved.io.clone(),
                     sources: resolved.sources,
-                    ..typed
+                    ..text
                 };
                 assert_eq!(*resolved, expected, "{words} {url}");
                 let order = words.contains("--urls").then(|| "sequence".to_owned());

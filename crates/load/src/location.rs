@@ -68,8 +68,8 @@ pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError>
     }
     let reference = percent_encode(location, INVALID_IN_URL).to_string();
     let reference = reference.split('#').next().unwrap_or_default();
-    let parsed = |typed: &str| {
-        Url::parse(typed, None).map_err(|error| RedirectError(format!("Location: {error}")))
+    let parsed = |text: &str| {
+        Url::parse(text, None).map_err(|error| RedirectError(format!("Location: {error}")))
     };
     let mut url = match reference::scheme(reference) {
         Some(name) if ["http", "https"].contains(&name.to_ascii_lowercase().as_str()) => {

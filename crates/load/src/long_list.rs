@@ -101,7 +101,7 @@ mod tests {
         std::fs::write(&list, lines).unwrap();
         std::fs::write(folder.join("body"), "{{ seq }}\n").unwrap();
         let words = format!("{words} --urls {}", list.display());
-        let settings = LoadSettings::typed(&words);
+        let settings = LoadSettings::from_flags(&words);
         settings.resolve(Some("http://127.0.0.1:9/")).unwrap()
     }
 
@@ -190,7 +190,7 @@ mod tests {
         ] {
             let lines = "/a\n".repeat(SERIALIZED_LINES_MAX) + line;
             std::fs::write(&list, lines).unwrap();
-            let settings = LoadSettings::typed(&format!("--urls {}", list.display()));
+            let settings = LoadSettings::from_flags(&format!("--urls {}", list.display()));
             let error = settings.resolve(Some("http://127.0.0.1:9/")).err().unwrap();
             let error = error.to_string();
             let place = format!("list:{}: ", SERIALIZED_LINES_MAX + 1);

@@ -64,7 +64,7 @@ mod tests {
                 Err("no".to_owned())
             }
         });
-        let mut settings = LoadSettings::typed(words);
+        let mut settings = LoadSettings::from_flags(words);
         settings.public = true;
         let scope = LoadScope {
             shards: None,
@@ -107,7 +107,7 @@ mod tests {
         )
         .unwrap();
         let words = format!("--urls {} --ca ca.pem --body-file b", list.display());
-        let files = LoadSettings::typed(&words).files().unwrap();
+        let files = LoadSettings::from_flags(&words).files().unwrap();
         let body = folder.path().join("body");
         let others = ["b", "ca.pem", "/etc/passwd"].map(PathBuf::from);
         assert_eq!(files.len(), 5);
@@ -117,6 +117,6 @@ mod tests {
                 .chain([&list, &body])
                 .all(|it| files.contains(it))
         );
-        assert!(LoadSettings::typed("--urls /nowhere").files().is_err());
+        assert!(LoadSettings::from_flags("--urls /nowhere").files().is_err());
     }
 }

@@ -203,10 +203,7 @@ mod tests {
     use super::*;
 
     fn proxy(version: ProxyVersion, announced: &[&str]) -> ProxyProtocol {
-        let announced: Vec<_> = announced
-            .iter()
-            .map(|typed| typed.parse().unwrap())
-            .collect();
+        let announced: Vec<_> = announced.iter().map(|text| text.parse().unwrap()).collect();
         ProxyProtocol::new(version, AddressList::new(&announced).unwrap())
     }
 

@@ -274,7 +274,7 @@ pub(crate) fn target_of(
         _ => None,
     };
     let sni = settings.sni.as_ref();
-    let sni = sni.map(|typed| url::ascii_host(typed).unwrap_or_else(|| typed.clone()));
+    let sni = sni.map(|text| url::ascii_host(text).unwrap_or_else(|| text.clone()));
     let name = sni.as_ref().unwrap_or(&url.host);
     let tls = url
         .tls

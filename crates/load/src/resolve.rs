@@ -29,8 +29,8 @@ impl FixedAddress {
     /// # Errors
     ///
     /// An error that names the first invalid value.
-    pub(crate) fn all(typed: &[String]) -> Result<Vec<FixedAddress>, SpecError> {
-        let all = typed.iter().map(|typed| FixedAddress::parse(typed));
+    pub(crate) fn all(text: &[String]) -> Result<Vec<FixedAddress>, SpecError> {
+        let all = text.iter().map(|text| FixedAddress::parse(text));
         all.collect::<Result<Vec<_>, SettingsError>>()
             .map_err(SpecError::from)
     }
@@ -44,8 +44,8 @@ impl FixedAddress {
         self.host.eq_ignore_ascii_case(host) && self.port == port
     }
 
-    pub(crate) fn parse(typed: &str) -> Result<FixedAddress, SettingsError> {
-        let mut parts = typed.splitn(3, ':');
+    pub(crate) fn parse(text: &str) -> Result<FixedAddress, SettingsError> {
+        let mut parts = text.splitn(3, ':');
         let (host, port, addresses) = (parts.next(), parts.next(), parts.next());
         let port = port.and_then(|port| port.parse().ok());
         let addresses = addresses.and_then(|addresses| {
@@ -59,12 +59,10 @@ impl FixedAddress {
                 port,
                 addresses,
             }),
-            _ => Err(
-                SettingsError::value("resolve", format!("\"{typed}\"")).text(
-                    ": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1; separate several \
+            _ => Err(SettingsError::value("resolve", format!("\"{text}\"")).text(
+                ": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1; separate several \
                        addresses with commas",
-                ),
-            ),
+            )),
         }
     }
 }
@@ -91,7 +89,7 @@ pub(crate) fn unused_entries(
         .collect();
     let unused = settings.resolve.iter().enumerate();
     let unused = unused.filter(|(index, _)| !used.contains(index));
-    let entries: Vec<String> = unused.map(|(_, typed)| typed.clone()).collect();
+    let entries: Vec<String> = unused.map(|(_, text)| text.clone()).collect();
     let unused = (!entries.is_empty()).then_some(ResolveUnused { entries });
     Ok(unused.map(|unused| Finding::of(Severity::Note, &unused)))
 }

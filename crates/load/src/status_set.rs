@@ -48,18 +48,18 @@ impl fmt::Display for StatusSet {
 impl FromStr for StatusSet {
     type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<StatusSet, SettingsError> {
-        statuses(typed)
+    fn from_str(text: &str) -> Result<StatusSet, SettingsError> {
+        statuses(text)
     }
 }
 
 /// Parses a list of statuses such as `200`, `200,304` or `200-399,404`.
-fn statuses(typed: &str) -> Result<StatusSet, SettingsError> {
+fn statuses(text: &str) -> Result<StatusSet, SettingsError> {
     let expected = || {
-        SettingsError::from(format!("\"{typed}\" is not a list of statuses"))
+        SettingsError::from(format!("\"{text}\" is not a list of statuses"))
             .hint("write it like 200-399,404")
     };
-    let ranges = quantity::ranges(typed).ok_or_else(expected)?;
+    let ranges = quantity::ranges(text).ok_or_else(expected)?;
     if ranges
         .iter()
         .any(|&(first, last)| first < 100 || last > 999)

@@ -23,36 +23,36 @@ pub(crate) struct Url {
 impl Url {
     /// Parses a typed URL. `http://` is the default scheme, and a URL that begins with `/` is a
     /// path on `base`.
-    pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, SettingsError> {
-        if typed.starts_with('/') {
+    pub(crate) fn parse(text: &str, base: Option<&Url>) -> Result<Url, SettingsError> {
+        if text.starts_with('/') {
             let base = base.ok_or_else(|| {
-                SettingsError::from(format!("\"{typed}\" is a path"))
+                SettingsError::from(format!("\"{text}\" is a path"))
                     .hint("give the server's URL as well, such as http://localhost:8080")
             })?;
-            let path = parsed(typed, typed)?;
+            let path = parsed(text, text)?;
             return Ok(Url {
                 path: path_of(&path),
                 ..base.clone()
             });
         }
         // A host may be called "unix", but a port never begins with a slash.
-        if typed.starts_with("unix:/") {
-            let path = typed.trim_start_matches("unix:");
+        if text.starts_with("unix:/") {
+            let path = text.trim_start_matches("unix:");
             let path = path.strip_prefix("//").unwrap_or(path);
             let path = path.split_once(':').map_or(path, |(path, _)| path);
-            let error = SettingsError::from(format!("\"{typed}\" is not a URL"));
+            let error = SettingsError::from(format!("\"{text}\" is not a URL"));
             let error = error
                 .hint("for a UNIX socket, use ")
                 .and_value("unix", path);
             return Err(error.text(" with http://localhost/"));
         }
-        let whole = if has_scheme(typed) {
-            typed.to_owned()
+        let whole = if has_scheme(text) {
+            text.to_owned()
         } else {
-            format!("http://{typed}")
+            format!("http://{text}")
         };
         let shown = redact::url(&whole);
-        let added = if has_scheme(typed) { "" } else { "http://" };
+        let added = if has_scheme(text) { "" } else { "http://" };
         let shown = &shown[added.len()..];
         if zone(&whole).is_some() {
             let cause = format!("\"{shown}\": an address with a zone is not supported");
@@ -76,15 +76,15 @@ impl Url {
             let error = error.and_value("user", "USER:PASSWORD");
             return Err(error.hint("put them in the load's own URL"));
         }
-        let host = host_of(&uri, typed)?;
+        let host = host_of(&uri, text)?;
         let port = match uri.port_u16() {
-            Some(0) => return Err(format!("\"{typed}\": port 0 is not a valid port").into()),
+            Some(0) => return Err(format!("\"{text}\": port 0 is not a valid port").into()),
             Some(port) => port,
             None if authority
                 .rsplit_once(':')
                 .is_some_and(|(_, p)| !p.ends_with(']')) =>
             {
-                let error = format!("\"{typed}\": the port is not a number from 1 to 65535");
+                let error = format!("\"{text}\": the port is not a number from 1 to 65535");
                 return Err(error.into());
             }
             None if tls => 443,
@@ -140,14 +140,14 @@ fn zone(whole: &str) -> Option<&str> {
 }
 
 /// Length of the part of a typed URL before its path: 0 if the URL is a path.
-pub(crate) fn origin_bytes(typed: &str) -> usize {
-    let host = if has_scheme(typed) {
-        typed.find("://").map_or(0, |scheme| scheme + "://".len())
+pub(crate) fn origin_bytes(text: &str) -> usize {
+    let host = if has_scheme(text) {
+        text.find("://").map_or(0, |scheme| scheme + "://".len())
     } else {
         0
     };
-    let path = typed[host..].find(['/', '?', '#']);
-    path.map_or(typed.len(), |path| host + path)
+    let path = text[host..].find(['/', '?', '#']);
+    path.map_or(text.len(), |path| host + path)
 }
 
 /// Returns true if [`Url::parse`] accepts `path` as it is, and it has no dot segments. Returns false
@@ -172,9 +172,9 @@ pub(crate) fn has_path(beginning: &str) -> bool {
     rest.contains(['/', '?'])
 }
 
-/// Returns true if `typed` begins with a scheme and `://`. A URL in the query doesn't count.
-pub(crate) fn has_scheme(typed: &str) -> bool {
-    reference::scheme(typed).is_some_and(|scheme| typed[scheme.len()..].starts_with("://"))
+/// Returns true if `text` begins with a scheme and `://`. A URL in the query doesn't count.
+pub(crate) fn has_scheme(text: &str) -> bool {
+    reference::scheme(text).is_some_and(|scheme| text[scheme.len()..].starts_with("://"))
 }
 
 /// Parses a URL or a path. `shown` is the URL in messages.
@@ -268,14 +268,14 @@ pub(crate) fn ascii_host(host: &str) -> Option<String> {
 }
 
 /// Returns the host, without the brackets around an IPv6 address.
-fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, SettingsError> {
+fn host_of<'a>(uri: &'a Uri, text: &str) -> Result<&'a str, SettingsError> {
     let host = uri.host().unwrap_or_default();
     let bracketed = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));
     let host = bracketed.unwrap_or(host);
     if host.is_empty() {
-        return Err(format!("\"{typed}\" has no host").into());
+        return Err(format!("\"{text}\" has no host").into());
     }
     Ok(host)
 }
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn hosts_are_written_in_ascii() {
-        for (typed, host) in [
+        for (text, host) in [
             ("http://bücher.example/", "xn--bcher-kva.example"),
             ("BÜCHER.example:8080", "xn--bcher-kva.example"),
             ("https://faß.example", "xn--fa-hia.example"),
@@ -320,7 +320,7 @@ mod tests {
             ("http://１２７.0.0.1/", "127.0.0.1"),
             ("http://Example.test/", "Example.test"),
         ] {
-            assert_eq!(Url::parse(typed, None).unwrap().host, host, "{typed}");
+            assert_eq!(Url::parse(text, None).unwrap().host, host, "{text}");
         }
     }
 

@@ -67,7 +67,7 @@ mod tests {
     fn the_functions_agree_with_luajits_documentation() {
         let lua = Lua::new();
         lua.globals().set("bit", library(&lua).unwrap()).unwrap();
-        for (typed, result) in [
+        for (text, result) in [
             ("bit.tobit(0xffffffff)", "-1"),
             ("bit.tobit(2^40 + 1234)", "1234"),
             ("bit.bnot(0)", "-1"),
@@ -83,8 +83,8 @@ mod tests {
             ("bit.tohex(-1, 4)", "ffff"),
             ("bit.tohex(255, -2)", "FF"),
         ] {
-            let code = format!("return tostring({typed})");
-            assert_eq!(lua.load(code).eval::<String>().unwrap(), result, "{typed}");
+            let code = format!("return tostring({text})");
+            assert_eq!(lua.load(code).eval::<String>().unwrap(), result, "{text}");
         }
     }
 }

@@ -201,7 +201,7 @@ pub enum MeasureError {
     Unknown(String),
     /// Records contain only some percentiles of times with this prefix.
     NotRecorded {
-        /// The name as typed.
+        /// The name as input.
         name: String,
         /// The part before the dot.
         prefix: String,

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub enum QuantityError {
     /// The text has another form, or is out of range.
     Invalid {
-        /// The text as typed.
-        typed: String,
+        /// The text as input.
+        input: String,
         /// Description of the fault, with a hint: "is not a time; write it like 500ms".
         what: &'static str,
     },
@@ -24,16 +24,16 @@ pub enum QuantityError {
 
 impl QuantityError {
     /// Creates the error of a text; `what` says what is wrong with it, with a hint.
-    pub fn new(typed: &str, what: &'static str) -> QuantityError {
-        let typed = typed.to_owned();
-        QuantityError::Invalid { typed, what }
+    pub fn new(input: &str, what: &'static str) -> QuantityError {
+        let input = input.to_owned();
+        QuantityError::Invalid { input, what }
     }
 }
 
 impl fmt::Display for QuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            QuantityError::Invalid { typed, what } => write!(f, "\"{typed}\" {what}"),
+            QuantityError::Invalid { input, what } => write!(f, "\"{input}\" {what}"),
             QuantityError::Zero => f.write_str("the time must be above zero"),
         }
     }
@@ -43,12 +43,12 @@ impl std::error::Error for QuantityError {}
 
 /// Parses a time such as `500ms`, `30s`, `1m30s` or `250us`: numbers with units, from the largest
 /// unit to the smallest. A single number without a unit means seconds.
-pub fn time(typed: &str) -> Result<Duration, QuantityError> {
-    let wrong = |what| QuantityError::new(typed, what);
+pub fn time(input: &str) -> Result<Duration, QuantityError> {
+    let wrong = |what| QuantityError::new(input, what);
     let expected = || wrong("is not a time; write it like 500ms, 30s or 1m30s");
     let mut seconds = 0.0;
     let mut previous_unit_s = f64::INFINITY;
-    let mut rest = typed;
+    let mut rest = input;
     loop {
         let (number, after) = split_number(rest).ok_or_else(expected)?;
         let end = after.find(|c: char| c.is_ascii_digit() || c == '.');
@@ -56,7 +56,7 @@ pub fn time(typed: &str) -> Result<Duration, QuantityError> {
         let unit_s = match unit {
             "us" | "µs" => 1e-6,
             "ms" => 1e-3,
-            "" if rest.len() == typed.len() => 1.0,
+            "" if rest.len() == input.len() => 1.0,
             "s" => 1.0,
             "m" | "min" => 60.0,
             "h" => 3600.0,
@@ -79,17 +79,17 @@ pub fn time(typed: &str) -> Result<Duration, QuantityError> {
 }
 
 /// Parses a time above zero.
-pub fn positive_time(typed: &str) -> Result<Duration, QuantityError> {
-    match time(typed)? {
+pub fn positive_time(input: &str) -> Result<Duration, QuantityError> {
+    match time(input)? {
         Duration::ZERO => Err(QuantityError::Zero),
         time => Ok(time),
     }
 }
 
 /// Parses a time that may begin with days, such as `90m`, `12h`, `30d` or `1d12h`.
-pub fn age(typed: &str) -> Result<Duration, QuantityError> {
+pub fn age(input: &str) -> Result<Duration, QuantityError> {
     let with_days = || {
-        let (days, rest) = split_number(typed)?;
+        let (days, rest) = split_number(input)?;
         let rest = match rest.strip_prefix('d')? {
             "" => Duration::ZERO,
             rest if rest.ends_with(|c: char| c.is_ascii_digit()) => return None,
@@ -99,8 +99,8 @@ pub fn age(typed: &str) -> Result<Duration, QuantityError> {
         days.checked_add(rest)
     };
     with_days()
-        .or_else(|| time(typed).ok())
-        .ok_or_else(|| QuantityError::new(typed, "is not a time; write it like 90m, 12h or 30d"))
+        .or_else(|| time(input).ok())
+        .ok_or_else(|| QuantityError::new(input, "is not a time; write it like 90m, 12h or 30d"))
 }
 
 /// Formats a duration so that [`time`] can parse it, in the largest unit that gives a whole number
@@ -115,17 +115,17 @@ pub fn time_text(time: Duration) -> String {
 }
 
 /// Parses a whole number of bytes such as `512`, `1K` (1,024), `10M` or `1G`.
-pub fn size(typed: &str) -> Result<u64, QuantityError> {
+pub fn size(input: &str) -> Result<u64, QuantityError> {
     const BYTES_MAX: f64 = (1u64 << 53) as f64;
-    let bytes = bytes(typed).filter(|bytes| *bytes <= BYTES_MAX && bytes.fract() == 0.0);
+    let bytes = bytes(input).filter(|bytes| *bytes <= BYTES_MAX && bytes.fract() == 0.0);
     bytes
         .map(|bytes| bytes as u64)
-        .ok_or_else(|| QuantityError::new(typed, "is not a size; write it like 512, 1K or 10M"))
+        .ok_or_else(|| QuantityError::new(input, "is not a size; write it like 512, 1K or 10M"))
 }
 
 /// Parses a number of bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
-pub fn bytes(typed: &str) -> Option<f64> {
-    let (number, unit) = split_number(typed)?;
+pub fn bytes(input: &str) -> Option<f64> {
+    let (number, unit) = split_number(input)?;
     let each: u64 = match unit {
         "" | "B" => 1,
         "K" | "k" | "KB" | "KiB" => 1 << 10,
@@ -137,8 +137,8 @@ pub fn bytes(typed: &str) -> Option<f64> {
 }
 
 /// Parses bits per second with a decimal unit in any case: `512kbit`, `2.5 Gbit`.
-pub fn bit_rate(typed: &str) -> Option<f64> {
-    let (number, unit) = split_number(typed)?;
+pub fn bit_rate(input: &str) -> Option<f64> {
+    let (number, unit) = split_number(input)?;
     let each = match unit.trim_start().to_ascii_lowercase().as_str() {
         "bit" => 1.0,
         "kbit" => 1e3,
@@ -150,8 +150,8 @@ pub fn bit_rate(typed: &str) -> Option<f64> {
 }
 
 /// Parses a percentage as a fraction: `2%` is 0.02.
-pub fn percent(typed: &str) -> Option<f64> {
-    match split_number(typed.trim())? {
+pub fn percent(input: &str) -> Option<f64> {
+    match split_number(input.trim())? {
         (number, unit) if unit.trim_start() == "%" => Some(number / 100.0),
         _ => None,
     }
@@ -161,12 +161,12 @@ pub fn percent(typed: &str) -> Option<f64> {
 pub const HIGHEST_RATE_PER_S: f64 = 1e8;
 
 /// Parses a rate in requests per second: `1000`, `20k`, `0.5`, `1200/m`.
-pub fn rate(typed: &str) -> Result<f64, QuantityError> {
+pub fn rate(input: &str) -> Result<f64, QuantityError> {
     let expected = || {
         let what = "is not a rate; write it like 1000 or 20k (per second), or 90/m (per minute)";
-        QuantityError::new(typed, what)
+        QuantityError::new(input, what)
     };
-    let rate = per_second(typed).ok_or_else(expected)?;
+    let rate = per_second(input).ok_or_else(expected)?;
     if rate > 0.0 && rate <= HIGHEST_RATE_PER_S {
         Ok(rate)
     } else {
@@ -175,8 +175,8 @@ pub fn rate(typed: &str) -> Result<f64, QuantityError> {
 }
 
 /// Parses a rate per second, which may be 0: `1000`, `20k`, `1200/m`.
-pub fn per_second(typed: &str) -> Option<f64> {
-    let (number, unit) = split_number(typed)?;
+pub fn per_second(input: &str) -> Option<f64> {
+    let (number, unit) = split_number(input)?;
     match unit {
         "" | "/s" => Some(number),
         "k" | "K" => Some(number * 1e3),
@@ -186,10 +186,10 @@ pub fn per_second(typed: &str) -> Option<f64> {
 }
 
 /// Parses a count of at least one, with an optional `k` or `M` (thousands, millions).
-pub fn count(typed: &str) -> Result<u64, QuantityError> {
-    let expected = || QuantityError::new(typed, "is not a count; write a whole number above zero");
-    let digits = typed.trim_end_matches(['k', 'K', 'M']);
-    let factor: u64 = match &typed[digits.len()..] {
+pub fn count(input: &str) -> Result<u64, QuantityError> {
+    let expected = || QuantityError::new(input, "is not a count; write a whole number above zero");
+    let digits = input.trim_end_matches(['k', 'K', 'M']);
+    let factor: u64 = match &input[digits.len()..] {
         "" => 1,
         "k" | "K" => 1_000,
         "M" => 1_000_000,
@@ -207,10 +207,10 @@ pub fn count(typed: &str) -> Result<u64, QuantityError> {
 }
 
 /// Parses a list of cores such as `0`, `0,2` or `0-3,6`. Keeps the order and removes duplicates.
-pub fn cores(typed: &str) -> Result<Vec<usize>, QuantityError> {
-    let expected = || QuantityError::new(typed, "is not a list of cores; write it like 0,2 or 0-3");
+pub fn cores(input: &str) -> Result<Vec<usize>, QuantityError> {
+    let expected = || QuantityError::new(input, "is not a list of cores; write it like 0,2 or 0-3");
     let mut cores = Vec::new();
-    for (first, last) in ranges(typed).ok_or_else(expected)? {
+    for (first, last) in ranges(input).ok_or_else(expected)? {
         if last >= 4096 {
             return Err(expected());
         }
@@ -224,17 +224,17 @@ pub fn cores(typed: &str) -> Result<Vec<usize>, QuantityError> {
 }
 
 /// Splits a number, with at most one decimal point, from the unit that follows it.
-fn split_number(typed: &str) -> Option<(f64, &str)> {
-    let end = typed
+fn split_number(input: &str) -> Option<(f64, &str)> {
+    let end = input
         .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(typed.len());
-    let number: f64 = typed[..end].parse().ok()?;
-    Some((number, &typed[end..]))
+        .unwrap_or(input.len());
+    let number: f64 = input[..end].parse().ok()?;
+    Some((number, &input[end..]))
 }
 
 /// Parses a list of ranges such as `0-3,6`.
-pub fn ranges(typed: &str) -> Option<Vec<(u64, u64)>> {
-    typed
+pub fn ranges(input: &str) -> Option<Vec<(u64, u64)>> {
+    input
         .split(',')
         .map(|part| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -10,7 +10,7 @@ use simulation::{Draws, Noise, Setting, Share};
 fn main() {
     let experiments = std::env::args()
         .nth(1)
-        .and_then(|typed| typed.parse().ok())
+        .and_then(|input| input.parse().ok())
         .unwrap_or(4_000);
     errors(experiments * 10);
     power(experiments);

@@ -63,19 +63,19 @@ pub(crate) struct AgentArgs {
     pub(crate) cores: Option<CoreList>,
 }
 
-fn label(typed: &str) -> Result<(String, String), String> {
-    match typed.split_once('=') {
-        Some((key, value)) if !key.is_empty() && !typed.contains(',') => {
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !text.contains(',') => {
             Ok((key.to_owned(), value.to_owned()))
         }
         _ => Err(format!(
-            "{typed:?} is not a label; write KEY=VALUE without commas, such as site=berlin"
+            "{text:?} is not a label; write KEY=VALUE without commas, such as site=berlin"
         )),
     }
 }
 
-fn cores(typed: &str) -> Result<CoreList, QuantityError> {
-    quantity::cores(typed).map(CoreList)
+fn cores(text: &str) -> Result<CoreList, QuantityError> {
+    quantity::cores(text).map(CoreList)
 }
 
 #[cfg(test)]

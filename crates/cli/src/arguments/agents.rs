@@ -132,13 +132,13 @@ pub(crate) const LEASE_MAX: Duration = Duration::from_secs(120);
 
 /// Parses `--lease`. A shorter lease could expire during a network hiccup, and agents reject a
 /// longer one.
-pub(crate) fn lease(typed: &str) -> Result<Duration, String> {
-    let lease = quantity::time(typed).map_err(|error| error.to_string())?;
+pub(crate) fn lease(text: &str) -> Result<Duration, String> {
+    let lease = quantity::time(text).map_err(|error| error.to_string())?;
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         Ok(lease)
     } else {
         Err(format!(
-            "{typed} is out of range; a lease lasts {} s to {} s",
+            "{text} is out of range; a lease lasts {} s to {} s",
             LEASE_MIN.as_secs(),
             LEASE_MAX.as_secs()
         ))
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_lease_has_limits() {
-        for (typed, parsed) in [("1s", 1), ("90s", 90), ("2m", 120)] {
-            assert_eq!(lease(typed), Ok(Duration::from_secs(parsed)));
+        for (text, parsed) in [("1s", 1), ("90s", 90), ("2m", 120)] {
+            assert_eq!(lease(text), Ok(Duration::from_secs(parsed)));
         }
         for wrong in ["0", "999ms", "121s", "1h", "soon", ""] {
             assert!(lease(wrong).is_err(), "{wrong}");

@@ -196,13 +196,13 @@ pub(crate) struct GateArgs {
 }
 
 /// Checks the syntax of a goal.
-fn goal(typed: &str) -> Result<String, GoalError> {
-    Goal::parse(typed).map(|goal| goal.to_string())
+fn goal(text: &str) -> Result<String, GoalError> {
+    Goal::parse(text).map(|goal| goal.to_string())
 }
 
 /// Parses a percentage as a fraction.
-fn margin(typed: &str) -> Result<f64, String> {
-    quantity::percent(typed)
+fn margin(text: &str) -> Result<f64, String> {
+    quantity::percent(text)
         .filter(|share| *share > 0.0 && *share < 1.0)
         .ok_or_else(|| "expected a percentage above 0% and below 100%, such as 5%".to_owned())
 }

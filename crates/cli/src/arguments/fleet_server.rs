@@ -49,20 +49,20 @@ pub(crate) struct UpArgs {
 }
 
 /// Parses `0.0.0.0:4222`, `0.0.0.0`, `[::]:4222`, `:4222` or `4222`.
-fn parse_listen(typed: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = typed.trim_start_matches(':').parse::<u16>() {
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    let bare = typed.trim_start_matches('[').trim_end_matches(']');
-    let address = typed.parse().ok();
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let address = text.parse().ok();
     let alone = || Some(SocketAddr::new(bare.parse::<IpAddr>().ok()?, DEFAULT_PORT));
     address.or_else(alone).ok_or_else(|| {
-        format!("\"{typed}\" is not an address; write 0.0.0.0:4222, an address, or a port")
+        format!("\"{text}\" is not an address; write 0.0.0.0:4222, an address, or a port")
     })
 }
 
-fn parse_name(typed: &str) -> Result<String, ServerNameError> {
-    check_name(typed).map(|()| typed.to_owned())
+fn parse_name(text: &str) -> Result<String, ServerNameError> {
+    check_name(text).map(|()| text.to_owned())
 }
 
 /// Arguments of `prony fleet token`.
@@ -97,8 +97,8 @@ pub(crate) struct TokenArgs {
 }
 
 /// Parses `--valid`.
-fn valid(typed: &str) -> Result<Duration, String> {
-    let valid = quantity::positive_time(typed).map_err(|error| error.to_string())?;
+fn valid(text: &str) -> Result<Duration, String> {
+    let valid = quantity::positive_time(text).map_err(|error| error.to_string())?;
     if valid <= VALID_MAX {
         Ok(valid)
     } else {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn listen_addresses_have_short_forms() {
-        for (typed, address) in [
+        for (text, address) in [
             ("4223", "127.0.0.1:4223"),
             (":4223", "127.0.0.1:4223"),
             ("0.0.0.0", "0.0.0.0:4222"),
@@ -121,7 +121,7 @@ mod tests {
             ("[::1]", "[::1]:4222"),
             ("[::1]:7", "[::1]:7"),
         ] {
-            assert_eq!(parse_listen(typed), Ok(address.parse().unwrap()), "{typed}");
+            assert_eq!(parse_listen(text), Ok(address.parse().unwrap()), "{text}");
         }
         for bad in ["", "x", "70000", "nats.test:4222", "1.2.3.4:x"] {
             assert!(parse_listen(bad).is_err(), "{bad}");

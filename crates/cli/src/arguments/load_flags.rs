@@ -180,7 +180,7 @@ mod tests {
 
     fn parsed(words: &[&str]) -> Result<LoadSettings, String> {
         Typed::try_parse_from(std::iter::once(&"prony").chain(words))
-            .map(|typed| typed.load.settings)
+            .map(|text| text.load.settings)
             .map_err(|error| error.to_string())
     }
 

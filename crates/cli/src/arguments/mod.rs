@@ -205,12 +205,12 @@ pub(crate) struct ManArgs {
 }
 
 /// Parses a percentile such as `99`, `99.9` or `p99`.
-fn percentile(typed: &str) -> Result<f64, String> {
-    let digits = typed.trim().trim_start_matches('p');
+fn percentile(text: &str) -> Result<f64, String> {
+    let digits = text.trim().trim_start_matches('p');
     match digits.parse() {
         Ok(percentile) if percentile > 0.0 && percentile <= 100.0 => Ok(percentile),
         _ => Err(format!(
-            "\"{typed}\" is not a percentile; write a number above 0 and up to 100, such as 99.9"
+            "\"{text}\" is not a percentile; write a number above 0 and up to 100, such as 99.9"
         )),
     }
 }

@@ -58,20 +58,20 @@ pub(crate) enum Listen {
 impl Listen {
     /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. The syntax
     /// includes the forms that `{{ service.address }}` takes in a plan.
-    fn parse(typed: &str) -> Result<Listen, String> {
-        if let Some(path) = typed.strip_prefix("unix:") {
+    fn parse(text: &str) -> Result<Listen, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Listen::Unix(PathBuf::from(path)));
         }
-        if let Ok(port) = typed.trim_start_matches(':').parse::<u16>() {
+        if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
             return Ok(Listen::Tcp((Ipv4Addr::LOCALHOST, port).into()));
         }
-        let named = typed
+        let named = text
             .to_socket_addrs()
             .ok()
             .and_then(|mut addresses| addresses.next());
         named.map(Listen::Tcp).ok_or_else(|| {
             format!(
-                "\"{typed}\" is not an address; write 127.0.0.1:8080, a port alone, or unix:/path"
+                "\"{text}\" is not an address; write 127.0.0.1:8080, a port alone, or unix:/path"
             )
         })
     }
@@ -89,14 +89,14 @@ pub(crate) enum QuicListen {
 impl QuicListen {
     /// Parses an address in the same way as [`Listen::parse`]. An empty value means
     /// [`QuicListen::TcpPorts`].
-    fn parse(typed: &str) -> Result<QuicListen, String> {
-        if typed.is_empty() {
+    fn parse(text: &str) -> Result<QuicListen, String> {
+        if text.is_empty() {
             return Ok(QuicListen::TcpPorts);
         }
-        match Listen::parse(typed) {
+        match Listen::parse(text) {
             Ok(Listen::Tcp(address)) => Ok(QuicListen::Udp(address)),
             _ => Err(format!(
-                "\"{typed}\" is not a UDP address; write 127.0.0.1:8443, a port alone, or --quic \
+                "\"{text}\" is not a UDP address; write 127.0.0.1:8443, a port alone, or --quic \
                  without an address"
             )),
         }
@@ -110,20 +110,20 @@ pub(crate) struct Cores(pub(crate) Vec<usize>);
 
 impl Cores {
     /// Parses a list of cores such as `0`, `0,2` or `0-3`.
-    fn parse(typed: &str) -> Result<Cores, QuantityError> {
-        quantity::cores(typed).map(Cores)
+    fn parse(text: &str) -> Result<Cores, QuantityError> {
+        quantity::cores(text).map(Cores)
     }
 }
 
 /// Parses `--work`: a number without a unit counts rounds, a number with a unit is CPU time.
-fn parse_work(typed: &str) -> Result<Work, String> {
-    if let Ok(rounds) = typed.parse::<u32>() {
+fn parse_work(text: &str) -> Result<Work, String> {
+    if let Ok(rounds) = text.parse::<u32>() {
         return Ok(Work::Rounds(rounds));
     }
-    quantity::positive_time(typed)
+    quantity::positive_time(text)
         .map(Work::CpuTime)
         .map_err(|_| {
-            format!("\"{typed}\" is not an amount of work; write a time such as 20us, or a number of rounds such as 5000")
+            format!("\"{text}\" is not an amount of work; write a time such as 20us, or a number of rounds such as 5000")
         })
 }
 
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn addresses_as_written_by_people_and_in_plans() {
         let local = |port| Listen::Tcp((Ipv4Addr::LOCALHOST, port).into());
-        for (typed, port) in [("127.0.0.1:8080", 8080), ("8080", 8080), (":0", 0)] {
-            assert_eq!(Listen::parse(typed), Ok(local(port)), "{typed}");
+        for (text, port) in [("127.0.0.1:8080", 8080), ("8080", 8080), (":0", 0)] {
+            assert_eq!(Listen::parse(text), Ok(local(port)), "{text}");
         }
         assert_eq!(
             Listen::parse("unix:/run/a"),

@@ -31,15 +31,15 @@ use crate::running_load::RunningLoad;
 use crate::{signals, terminal};
 
 /// Runs a subcommand of `prony fleet`.
-pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
-    match &typed.command {
-        FleetCommand::Up(typed) => up::run(typed),
-        FleetCommand::Token(typed) => token::run(typed),
-        FleetCommand::List(typed) => list(typed),
-        FleetCommand::Check(typed) => check(typed),
-        FleetCommand::Collect(typed) => finish_run(typed, Fleet::collect, false),
-        FleetCommand::Attach(typed) => finish_run(typed, Fleet::attach, true),
-        FleetCommand::Purge(typed) => purge::run(typed),
+pub(crate) fn run(arguments: &FleetArgs) -> Result<Ending, Failure> {
+    match &arguments.command {
+        FleetCommand::Up(arguments) => up::run(arguments),
+        FleetCommand::Token(arguments) => token::run(arguments),
+        FleetCommand::List(arguments) => list(arguments),
+        FleetCommand::Check(arguments) => check(arguments),
+        FleetCommand::Collect(arguments) => finish_run(arguments, Fleet::collect, false),
+        FleetCommand::Attach(arguments) => finish_run(arguments, Fleet::attach, true),
+        FleetCommand::Purge(arguments) => purge::run(arguments),
     }
 }
 
@@ -64,9 +64,9 @@ impl ServerArgs {
     }
 }
 
-fn list(typed: &ListArgs) -> Result<Ending, Failure> {
-    let output = Output::open("--json", typed.json.as_deref())?;
-    let listed = typed.server.connect()?.agents().map_err(failure)?;
+fn list(arguments: &ListArgs) -> Result<Ending, Failure> {
+    let output = Output::open("--json", arguments.json.as_deref())?;
+    let listed = arguments.server.connect()?.agents().map_err(failure)?;
     if listed.is_empty() {
         terminal::print_message("prony: no agents are registered; start some with `prony agent`");
     }
@@ -78,12 +78,12 @@ fn list(typed: &ListArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn check(typed: &CheckArgs) -> Result<Ending, Failure> {
-    let output = Output::open("--json", typed.json.as_deref())?;
-    let fleet = typed.server.connect()?;
-    let choice = typed.agents.clone().unwrap_or(AgentChoice::All);
+fn check(arguments: &CheckArgs) -> Result<Ending, Failure> {
+    let output = Output::open("--json", arguments.json.as_deref())?;
+    let fleet = arguments.server.connect()?;
+    let choice = arguments.agents.clone().unwrap_or(AgentChoice::All);
     let checked = fleet
-        .check(&choice, typed.url.as_deref(), typed.clock_bound)
+        .check(&choice, arguments.url.as_deref(), arguments.clock_bound)
         .map_err(failure)?;
     show(
         output,
@@ -122,17 +122,21 @@ type FinishRun = fn(&Fleet, &RunManifest, LoadObserver<'_>) -> Result<FinishedRu
 
 /// Collects or takes over a stored run by calling `how`. Shows a live view only if `is_shown` is
 /// true.
-fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
+fn finish_run(
+    arguments: &StoredRunArgs,
+    how: FinishRun,
+    is_shown: bool,
+) -> Result<Ending, Failure> {
     let outputs = LoadOutputs::open([
-        ("--json", typed.json.as_deref()),
-        ("--csv", typed.csv.as_deref()),
-        ("--html", typed.html.as_deref()),
+        ("--json", arguments.json.as_deref()),
+        ("--csv", arguments.csv.as_deref()),
+        ("--html", arguments.html.as_deref()),
         ("--timeline", None),
     ])?;
-    let progress = Progress::new(typed.progress);
-    let fleet = typed.server.connect()?;
-    let run = fleet.run(typed.run.as_ref()).map_err(failure)?;
-    if typed.run.is_none() {
+    let progress = Progress::new(arguments.progress);
+    let fleet = arguments.server.connect()?;
+    let run = fleet.run(arguments.run.as_ref()).map_err(failure)?;
+    if arguments.run.is_none() {
         list_runs(&fleet, &run, &progress)?;
     }
     let stop = stop_by_signals()?;
@@ -163,7 +167,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     };
     let is_stopped = stop.is_wanted();
     if stop.is_wanted_at_once() {
-        print_collect_hint(&finished, &typed.server, &progress);
+        print_collect_hint(&finished, &arguments.server, &progress);
     }
     let ending = load_results::end(&mut finished.record, &[], is_stopped, &progress);
     outputs.write(&finished.record, &[])?;

@@ -12,19 +12,19 @@ use crate::ending::{Ending, Failure};
 use crate::terminal;
 
 /// Runs `prony fleet purge`.
-pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
-    let fleet = typed.server.connect()?;
+pub(crate) fn run(arguments: &PurgeArgs) -> Result<Ending, Failure> {
+    let fleet = arguments.server.connect()?;
     let known = fleet.runs().map_err(failure)?;
     let missing = |run: &&RunId| !known.iter().any(|one| one.manifest.run == **run);
-    if let Some(run) = typed.runs.iter().find(missing) {
+    if let Some(run) = arguments.runs.iter().find(missing) {
         return Err(Failure::wrong(format!(
             "run {run} is not on the server (`prony fleet collect` without a run lists recent runs)"
         )));
     }
     let now = SystemTime::now();
-    let is_meant = |one: &&StoredRun| match typed.older_than {
+    let is_meant = |one: &&StoredRun| match arguments.older_than {
         Some(age) => started(one).is_some_and(|at| now.duration_since(at).is_ok_and(|it| it > age)),
-        None => typed.all || typed.runs.contains(&one.manifest.run),
+        None => arguments.all || arguments.runs.contains(&one.manifest.run),
     };
     let meant: Vec<&StoredRun> = known.iter().filter(is_meant).collect();
     if let Some(busy) = meant.iter().find(|one| one.busy > 0) {
@@ -39,7 +39,7 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
     for one in &meant {
         messages += fleet.purge(&one.manifest).map_err(failure)?;
     }
-    if typed.all {
+    if arguments.all {
         messages += fleet.purge_rest().map_err(failure)?;
     }
     terminal::print_message(&format!(

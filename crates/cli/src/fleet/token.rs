@@ -13,18 +13,18 @@ use crate::ending::{Ending, Failure};
 use crate::terminal;
 
 /// Runs `prony fleet token`.
-pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
-    let folder = match &typed.dir {
+pub(crate) fn run(arguments: &TokenArgs) -> Result<Ending, Failure> {
+    let folder = match &arguments.dir {
         Some(dir) => {
             std::path::absolute(dir).map_err(|error| Failure::file(dir.display(), &error))?
         }
         None => default_folder()?,
     };
-    if typed.list {
+    if arguments.list {
         return list(&folder);
     }
     let setup = running(&folder)?;
-    if let Some(id) = &typed.revoke {
+    if let Some(id) = &arguments.revoke {
         let was_there = EnrollmentToken::remove(&folder, id).map_err(failure)?;
         apply(&setup)?;
         return if was_there {
@@ -39,7 +39,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
             )))
         };
     }
-    let made = EnrollmentToken::make(&setup, typed.valid, typed.uses, SystemTime::now());
+    let made = EnrollmentToken::make(&setup, arguments.valid, arguments.uses, SystemTime::now());
     let (token, text) = made.map_err(failure)?;
     apply(&setup)?;
     terminal::print_message(&format!(

@@ -20,8 +20,8 @@ use crate::{command_line, signals, terminal};
 
 /// Runs the server until a signal arrives. If a running server already uses the folder, adds agents
 /// to that server.
-pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
-    let folder = match &typed.dir {
+pub(crate) fn run(arguments: &UpArgs) -> Result<Ending, Failure> {
+    let folder = match &arguments.dir {
         Some(dir) => {
             std::path::absolute(dir).map_err(|error| Failure::file(dir.display(), &error))?
         }
@@ -30,8 +30,8 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
     let lock = FolderLock::hold(&folder).map_err(failure)?;
     let known = KnownServer::read(&folder).map_err(failure)?;
     match (lock, known) {
-        (Some(_lock), known) if typed.keys_only => {
-            let setup = setup(typed, &folder, known)?;
+        (Some(_lock), known) if arguments.keys_only => {
+            let setup = setup(arguments, &folder, known)?;
             let prepared = setup.prepare().map_err(failure)?;
             terminal::print_message(&format!(
                 "prony: keys and nats.conf are in {}",
@@ -40,8 +40,8 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
             print_commands(&setup, &prepared);
             Ok(Ending::Done)
         }
-        (Some(lock), known) => serve(typed, &folder, known, &lock),
-        (None, Some(known)) => add(typed, &folder, &known),
+        (Some(lock), known) => serve(arguments, &folder, known, &lock),
+        (None, Some(known)) => add(arguments, &folder, &known),
         (None, None) => Err(Failure::refused(format!(
             "another `prony fleet up` is starting on {}; try again",
             folder.display()
@@ -62,7 +62,7 @@ pub(crate) fn default_folder() -> Result<PathBuf, Failure> {
 
 /// Starts a server, and waits for a signal or the exit of the server.
 fn serve(
-    typed: &UpArgs,
+    arguments: &UpArgs,
     folder: &Path,
     known: Option<KnownServer>,
     lock: &FolderLock,
@@ -72,7 +72,7 @@ fn serve(
     signals::listen(move |_| {
         let _ = signal.send(());
     })?;
-    let mut setup = setup(typed, folder, known)?;
+    let mut setup = setup(arguments, folder, known)?;
     // If an earlier process was killed, its server may still occupy the address.
     lock.end_leftover();
     // Check the address before storing it.
@@ -123,8 +123,8 @@ fn wait(
 }
 
 /// Adds agents to a server that another process runs.
-fn add(typed: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Failure> {
-    if let Some(listen) = typed.listen.filter(|listen| *listen != known.listen) {
+fn add(arguments: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Failure> {
+    if let Some(listen) = arguments.listen.filter(|listen| *listen != known.listen) {
         return Err(Failure::refused(format!(
             "the server for {} is already running on {}; stop it before changing --listen to \
                 {listen}",
@@ -132,7 +132,7 @@ fn add(typed: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Fai
             known.listen
         )));
     }
-    let setup = setup(typed, folder, Some(known.clone()))?;
+    let setup = setup(arguments, folder, Some(known.clone()))?;
     let prepared = setup.prepare().map_err(failure)?;
     prepared.reload().map_err(failure)?;
     let last = prepared.agents().last().cloned().map(Role::Agent);
@@ -154,7 +154,7 @@ fn connect(prepared: &PreparedServer, role: &Role) -> Result<NatsLink, Failure> 
 
 /// Builds the server's setup from the command line. Omitted options keep their previous values.
 fn setup(
-    typed: &UpArgs,
+    arguments: &UpArgs,
     folder: &Path,
     known: Option<KnownServer>,
 ) -> Result<ServerSetup, Failure> {
@@ -163,15 +163,15 @@ fn setup(
         listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
         names: Vec::new(),
     });
-    let listen = typed.listen.unwrap_or(before.listen);
-    let names = match &typed.name[..] {
+    let listen = arguments.listen.unwrap_or(before.listen);
+    let names = match &arguments.name[..] {
         [] if before.listen.ip() == listen.ip() => before.names,
-        typed => typed.to_vec(),
+        arguments => arguments.to_vec(),
     };
     let names = reachable(listen, names)?;
     let numbered =
         |count: u16| (1..=count).map(|n| AgentName::from_hostname(&format!("agent-{n}")));
-    let agents = match (typed.agents, &typed.agent[..]) {
+    let agents = match (arguments.agents, &arguments.agent[..]) {
         (Some(count), _) => numbered(count).collect(),
         (None, []) if is_new => numbered(1).collect(),
         (None, named) => named.to_vec(),

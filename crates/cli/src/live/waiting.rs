@@ -161,10 +161,10 @@ impl EventSource {
         let Some(keys) = &self.keys else {
             return ViewEvent::Nothing;
         };
-        let mut typed = [0; 64];
-        match rustix::io::read(keys, &mut typed) {
+        let mut text = [0; 64];
+        match rustix::io::read(keys, &mut text) {
             Ok(read) => {
-                let mut plain = typed[..read].iter().take_while(|&&byte| byte != ESCAPE);
+                let mut plain = text[..read].iter().take_while(|&&byte| byte != ESCAPE);
                 if plain.any(|byte| b"qQ".contains(byte)) {
                     ViewEvent::Quit
                 } else {

@@ -18,14 +18,14 @@ pub(crate) struct AgentMetrics {
 }
 
 impl AgentMetrics {
-    /// Serves the status of an agent at `typed`, which is a port or ADDRESS:PORT, and prints the
+    /// Serves the status of an agent at `input`, which is a port or ADDRESS:PORT, and prints the
     /// URL.
     pub(crate) fn serve(
-        typed: &str,
+        input: &str,
         name: &AgentName,
         status: AgentStatus,
     ) -> Result<Self, Failure> {
-        let address = address(typed)?;
+        let address = address(input)?;
         let name = name.clone();
         let server = PageServer::start(address, move |path| match path {
             "/metrics" => HttpPage {
@@ -37,7 +37,7 @@ impl AgentMetrics {
             _ => HttpPage::plain(404, INDEX),
         });
         let server =
-            server.map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
+            server.map_err(|error| Failure::refused(format!("--metrics {input}: {error}")))?;
         terminal::print_message(&format!(
             "prony: metrics at http://{}/metrics",
             server.address()

@@ -45,13 +45,13 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Serves metrics at `typed`, which is a port or ADDRESS:PORT, and prints the URL.
-    pub(crate) fn serve(typed: &str) -> Result<Metrics, Failure> {
-        let address = address(typed)?;
+    /// Serves metrics at `text`, which is a port or ADDRESS:PORT, and prints the URL.
+    pub(crate) fn serve(text: &str) -> Result<Metrics, Failure> {
+        let address = address(text)?;
         let numbers = Arc::new(Mutex::new(Numbers::default()));
         let of_server = numbers.clone();
         let server = PageServer::start(address, move |path| page(path, &of_server))
-            .map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
+            .map_err(|error| Failure::refused(format!("--metrics {text}: {error}")))?;
         let at = server.address();
         terminal::print_message(&format!("prony: metrics at http://{at}/metrics"));
         Ok(Metrics {
@@ -64,11 +64,11 @@ impl Metrics {
 
     /// Serves the metrics of an experiment. The metrics of each load have labels for its variant.
     pub(crate) fn of_experiment(
-        typed: &str,
+        text: &str,
         plan: &Plan,
         settings: &RunSettings,
     ) -> Result<Metrics, Failure> {
-        let mut metrics = Metrics::serve(typed)?;
+        let mut metrics = Metrics::serve(text)?;
         let design = design(plan, settings);
         let each = plan.variants.iter().enumerate();
         metrics.variants = each
@@ -122,20 +122,20 @@ impl Metrics {
 }
 
 /// Parses an address. A port without a host means the loopback interface.
-fn address(typed: &str) -> Result<SocketAddr, Failure> {
-    let full = match typed.rsplit_once(':') {
-        None => format!("{LOOPBACK}:{typed}"),
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let full = match text.rsplit_once(':') {
+        None => format!("{LOOPBACK}:{text}"),
         Some(("", port)) => format!("{LOOPBACK}:{port}"),
-        Some(_) => typed.to_owned(),
+        Some(_) => text.to_owned(),
     };
     let mut found = full.to_socket_addrs().map_err(|error| {
         Failure::wrong(format!(
-            "--metrics {typed}: {error} (expected a port or ADDRESS:PORT, such as 9464 or 0.0.0.0:9464)"
+            "--metrics {text}: {error} (expected a port or ADDRESS:PORT, such as 9464 or 0.0.0.0:9464)"
         ))
     })?;
     found.next().ok_or_else(|| {
         Failure::wrong(format!(
-            "--metrics {typed}: this machine has no such address"
+            "--metrics {text}: this machine has no such address"
         ))
     })
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_on_the_loopback() {
-        for (typed, meant) in [
+        for (text, meant) in [
             ("9464", "127.0.0.1:9464"),
             (":0", "127.0.0.1:0"),
             ("0", "127.0.0.1:0"),
@@ -186,7 +186,7 @@ mod tests {
             ("0.0.0.0:9464", "0.0.0.0:9464"),
             ("[::1]:9464", "[::1]:9464"),
         ] {
-            assert_eq!(address(typed).unwrap().to_string(), meant);
+            assert_eq!(address(text).unwrap().to_string(), meant);
         }
         for wrong in ["", "port", "70000", "127.0.0.1:"] {
             let error = address(wrong).unwrap_err().to_string();

@@ -14,33 +14,33 @@ use crate::{runs, terminal};
 const LABELS_OF_TWO: [&str; 2] = ["baseline", "new"];
 
 /// Runs `prony report`. Never modifies the stored runs.
-pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
-    let gated = !typed.gates.against.is_empty();
-    let stored = if typed.stored.is_empty() {
+pub(crate) fn run(arguments: &ReportArgs) -> Result<Ending, Failure> {
+    let gated = !arguments.gates.against.is_empty();
+    let stored = if arguments.stored.is_empty() {
         let newest = runs::newest()?;
         terminal::print_message(&format!("prony: the newest run: {}", newest.display()));
         vec![newest]
     } else {
-        typed.stored.clone()
+        arguments.stored.clone()
     };
     match stored.as_slice() {
         paths if gated => {
             let new = gating::read(paths)?;
-            let gating = GateSettings::prepare(&typed.gates, gating::known_of_stored(&new))?;
-            two::run(typed, gating, None, new, LABELS)
+            let gating = GateSettings::prepare(&arguments.gates, gating::known_of_stored(&new))?;
+            two::run(arguments, gating, None, new, LABELS)
         }
         [one] => {
             let stored = gating::read(std::slice::from_ref(one))?;
-            let gating = GateSettings::prepare(&typed.gates, gating::known_of_stored(&stored))?;
-            one::run(typed, gating, stored)
+            let gating = GateSettings::prepare(&arguments.gates, gating::known_of_stored(&stored))?;
+            one::run(arguments, gating, stored)
         }
         [old, new] => {
             let old = gating::read(std::slice::from_ref(old))?;
             let new = gating::read(std::slice::from_ref(new))?;
             let mut known = gating::known_of_stored(&new);
             known.stored = Some(LABELS_OF_TWO[0].to_owned());
-            let gating = GateSettings::with_stored(&typed.gates, &known, None)?;
-            two::run(typed, gating, Some(old), new, LABELS_OF_TWO)
+            let gating = GateSettings::with_stored(&arguments.gates, &known, None)?;
+            two::run(arguments, gating, Some(old), new, LABELS_OF_TWO)
         }
         many => Err(Failure::wrong(format!(
             "{} runs were named; a report compares at most two (name folders, or patterns in quotes such \

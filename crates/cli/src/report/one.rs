@@ -12,7 +12,7 @@ use crate::gating::{GateSettings, Verdicts, print_text};
 use crate::{load_results, terminal};
 
 pub(super) fn run(
-    typed: &ReportArgs,
+    arguments: &ReportArgs,
     gating: GateSettings,
     stored: Stored,
 ) -> Result<Ending, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn run(
             records.len()
         )));
     }
-    let outputs = ReportOutputs::open(typed)?;
+    let outputs = ReportOutputs::open(arguments)?;
     let mut verdicts = Verdicts {
         new: &stored,
         old: None,
@@ -59,7 +59,7 @@ pub(super) fn run(
             }
         }
     };
-    let percentiles = match &typed.percentiles[..] {
+    let percentiles = match &arguments.percentiles[..] {
         [] => &PERCENTILES[..],
         requested => requested,
     };

@@ -30,15 +30,15 @@ pub(super) struct DataOutputs {
 }
 
 impl ReportOutputs {
-    pub(super) fn open(typed: &ReportArgs) -> Result<ReportOutputs, Failure> {
+    pub(super) fn open(arguments: &ReportArgs) -> Result<ReportOutputs, Failure> {
         let all: [(&str, Option<&Path>); 7] = [
-            ("--html", typed.html.as_deref()),
-            ("--pdf", typed.pdf.as_deref()),
-            ("--csv", typed.csv.as_deref()),
-            ("--json", typed.json.as_deref()),
-            ("--markdown", typed.markdown.as_deref()),
-            ("--openmetrics", typed.openmetrics.as_deref()),
-            ("--junit", typed.gates.junit.as_deref()),
+            ("--html", arguments.html.as_deref()),
+            ("--pdf", arguments.pdf.as_deref()),
+            ("--csv", arguments.csv.as_deref()),
+            ("--json", arguments.json.as_deref()),
+            ("--markdown", arguments.markdown.as_deref()),
+            ("--openmetrics", arguments.openmetrics.as_deref()),
+            ("--junit", arguments.gates.junit.as_deref()),
         ];
         check_distinct(&all)?;
         let [html, pdf, csv, json, markdown, openmetrics, _] = all;
@@ -50,12 +50,12 @@ impl ReportOutputs {
             html: Output::open_file(html.0, html.1)?,
             pdf,
             markdown: Output::open(markdown.0, markdown.1)?,
-            svg: typed.svg.clone(),
+            svg: arguments.svg.clone(),
             data: DataOutputs {
                 csv: Output::open(csv.0, csv.1)?,
                 json: Output::open(json.0, json.1)?,
                 openmetrics: Output::open(openmetrics.0, openmetrics.1)?,
-                tables: typed.tables.clone(),
+                tables: arguments.tables.clone(),
             },
         })
     }

@@ -11,13 +11,13 @@ use crate::terminal;
 
 /// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.
 pub(super) fn run(
-    typed: &ReportArgs,
+    arguments: &ReportArgs,
     gating: GateSettings,
     old: Option<Stored>,
     new: Stored,
     labels: [&str; 2],
 ) -> Result<Ending, Failure> {
-    if typed.openmetrics.is_some() {
+    if arguments.openmetrics.is_some() {
         let what = "--openmetrics describes one run (name a single run)";
         return Err(Failure::wrong(what));
     }
@@ -30,7 +30,7 @@ pub(super) fn run(
             old.source, new.source
         )));
     }
-    let outputs = ReportOutputs::open(typed)?;
+    let outputs = ReportOutputs::open(arguments)?;
     let document = gating.compare((&old, labels[0]), (&new, labels[1]));
     let mut verdicts = Verdicts {
         new: &new,

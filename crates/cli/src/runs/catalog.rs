@@ -308,18 +308,18 @@ pub(crate) fn newest() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Finds the folder of a run. `typed` is an existing path or a name in `prony-runs`.
-pub(crate) fn resolve(typed: &Path) -> PathBuf {
-    let mut parts = typed.components();
+/// Finds the folder of a run. `path` is an existing path or a name in `prony-runs`.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    let mut parts = path.components();
     let is_name = matches!(
         (parts.next(), parts.next()),
         (Some(Component::Normal(_)), None)
     );
-    let stored = Path::new(RUNS_DIR).join(typed);
-    if is_name && !typed.exists() && stored.exists() {
+    let stored = Path::new(RUNS_DIR).join(path);
+    if is_name && !path.exists() && stored.exists() {
         stored
     } else {
-        typed.to_owned()
+        path.to_owned()
     }
 }
 

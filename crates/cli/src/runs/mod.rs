@@ -23,9 +23,9 @@ pub(crate) use catalog::{newest, resolve};
 const QUESTION_CHARS_MAX: usize = 40;
 
 /// Runs `prony runs`.
-pub(crate) fn run(typed: &RunsArgs) -> Result<Ending, Failure> {
-    match &typed.command {
-        None => show(&typed.dir, typed.json.as_deref()),
+pub(crate) fn run(arguments: &RunsArgs) -> Result<Ending, Failure> {
+    match &arguments.command {
+        None => show(&arguments.dir, arguments.json.as_deref()),
         Some(RunsCommand::Open { run }) => open(run.as_deref()),
         Some(RunsCommand::Name { run, name, .. }) => match name {
             Some(name) => catalog::name(run, name),

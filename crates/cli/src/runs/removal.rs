@@ -28,10 +28,10 @@ pub(super) struct KeepRule {
 }
 
 /// Removes runs that the user listed.
-pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
+pub(super) fn remove(paths: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     let mut runs: Vec<PathBuf> = Vec::new();
-    for typed in typed {
-        let run = resolve(typed);
+    for path in paths {
+        let run = resolve(path);
         // If the path is a name, remove the run that it refers to.
         let run = if run.is_symlink() {
             fs::canonicalize(&run).map_err(|e| Failure::file(run.display(), &e))?
@@ -39,15 +39,15 @@ pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
             run
         };
         if !run.exists() {
-            return Err(Failure::wrong(format!("{}: no such run", typed.display())));
+            return Err(Failure::wrong(format!("{}: no such run", path.display())));
         }
         if !is_run_folder(&run) {
-            return Err(not_a_run(typed));
+            return Err(not_a_run(path));
         }
         if is_running(&run) {
             return Err(Failure::wrong(format!(
                 "{}: this run is in progress (stop it first)",
-                typed.display()
+                path.display()
             )));
         }
         runs.push(run);
@@ -113,9 +113,9 @@ fn confirmed(runs: &[PathBuf], yes: bool) -> Result<(), Failure> {
     }
     let count = number::plural(runs.len() as u64, "run", "runs");
     let _ = write!(io::stderr(), "Remove {count}? [y/N] ");
-    let mut typed = String::new();
-    let _ = io::stdin().lock().read_line(&mut typed);
-    match typed.trim() {
+    let mut text = String::new();
+    let _ = io::stdin().lock().read_line(&mut text);
+    match text.trim() {
         "y" | "Y" | "yes" => Ok(()),
         _ => Err(Failure::wrong("nothing was removed")),
     }

@@ -76,7 +76,7 @@ fn equivalent_flags_of_other_tools_are_accepted() {
 #[test]
 fn flags_of_other_tools_with_another_meaning_get_a_hint() {
     let workdir = Workdir::new();
-    for (typed, hint) in [
+    for (text, hint) in [
         (&["-q", "10"][..], "use -r N, the total per second"),
         (&["-m", "POST"], "-X METHOD"),
         (&["-L"], "--follow N"),
@@ -85,21 +85,17 @@ fn flags_of_other_tools_with_another_meaning_get_a_hint() {
         (&["--basic"], "-u USER:PASSWORD"),
     ] {
         for command in ["load", "compare"] {
-            let args = [&[command][..], typed, &["http://127.0.0.1:1/"]].concat();
+            let args = [&[command][..], text, &["http://127.0.0.1:1/"]].concat();
             let printed = workdir.run(&args).expect(2);
             let start = format!(
                 "prony: {command} has no option {}: ",
-                typed[0].trim_end_matches("=x")
+                text[0].trim_end_matches("=x")
             );
-            assert!(
-                printed.err.starts_with(&start),
-                "{typed:?}: {}",
-                printed.err
-            );
-            assert!(printed.err.contains(hint), "{typed:?}: {}", printed.err);
+            assert!(printed.err.starts_with(&start), "{text:?}: {}", printed.err);
+            assert!(printed.err.contains(hint), "{text:?}: {}", printed.err);
             assert!(
                 !printed.err.contains("--public"),
-                "{typed:?}: {}",
+                "{text:?}: {}",
                 printed.err
             );
         }
@@ -136,7 +132,7 @@ fn user_and_password_are_sent_and_stored_nowhere() {
     }
     // A header on the command line takes precedence over credentials in the URL. Two options for
     // the same header are an error.
-    let typed = [
+    let input = [
         "load",
         "-n",
         "1",
@@ -145,12 +141,12 @@ fn user_and_password_are_sent_and_stored_nowhere() {
         "-H",
         "Authorization: Bearer x",
     ];
-    workdir.run(&[&typed[..], &[&with_user]].concat()).expect(0);
+    workdir.run(&[&input[..], &[&with_user]].concat()).expect(0);
     let head = server.heads.recv().unwrap();
     assert!(head.contains("\r\nauthorization: bearer x\r\n"), "{head}");
     assert!(!head.contains("basic"), "{head}");
     let printed = workdir
-        .run(&[&typed[..], &["-u", "a:b", &plain]].concat())
+        .run(&[&input[..], &["-u", "a:b", &plain]].concat())
         .expect(2);
     assert!(
         printed.err.contains("--user and --header"),

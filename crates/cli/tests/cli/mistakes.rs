@@ -163,15 +163,15 @@ fn slices_that_are_not_possible_are_refused_before_anything_runs() {
         &TINY.replace("rate        = 200", "rate        = 200\nrequests    = 20"),
     );
     for more in [&["--out", "r"][..], &["--dry-run"]] {
-        let typed = ["compare", "plan.toml", "--interleave", "250ms"];
-        let output = workdir.run(&[&typed[..], more].concat()).expect(2);
+        let text = ["compare", "plan.toml", "--interleave", "250ms"];
+        let output = workdir.run(&[&text[..], more].concat()).expect(2);
         let refusal = "prony: --interleave 250ms: variants can't be interleaved: ";
         assert!(output.err.contains(refusal), "{}", output.err);
         assert_eq!(output.out, "");
         assert_eq!(workdir.names(), ["plan.toml"]);
     }
-    let typed = ["compare", "plan.toml", "--interleave", "sometimes"];
-    let output = workdir.run(&typed).expect(2);
+    let text = ["compare", "plan.toml", "--interleave", "sometimes"];
+    let output = workdir.run(&text).expect(2);
     let hint = "write auto, off, or a slice length";
     assert!(output.err.contains(hint), "{}", output.err);
 }

@@ -394,9 +394,9 @@ fn a_level_that_is_added_runs_or_is_refused() {
     );
     let lost = "crypto = {lib = \"/nonexistent\", name = \"third\", env = {}}";
     for dry_run in [&["--dry-run"][..], &[]] {
-        let mut typed = vec!["study", "run", "openssl-build", "--level", lost];
-        typed.extend(dry_run);
-        let refused = workdir.run(&typed).expect(2);
+        let mut text = vec!["study", "run", "openssl-build", "--level", lost];
+        text.extend(dry_run);
+        let refused = workdir.run(&text).expect(2);
         assert!(
             refused.err.contains(
                 "this machine can't run \"third\": library_path of service \"web\": /nonexistent"
@@ -424,9 +424,9 @@ fn a_level_that_is_added_runs_or_is_refused() {
 #[test]
 fn a_study_takes_lengths_and_can_be_copied() {
     let workdir = Workdir::new();
-    let typed = ["--duration", "3s", "--warmup", "500ms", "--requests", "70"];
+    let text = ["--duration", "3s", "--warmup", "500ms", "--requests", "70"];
     let mut args = vec!["study", "run", "openssl-build", "--dry-run"];
-    args.extend(typed);
+    args.extend(text);
     let output = workdir.run(&args).expect(0);
     assert!(
         output

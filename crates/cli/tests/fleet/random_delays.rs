@@ -10,8 +10,8 @@ pub(crate) struct RandomDelays(ChaCha8Rng);
 
 impl RandomDelays {
     pub(crate) fn new() -> RandomDelays {
-        let typed = std::env::var("PRONY_TEST_SEED").ok();
-        let seed = typed.map(|it| it.parse().expect("PRONY_TEST_SEED is a number"));
+        let text = std::env::var("PRONY_TEST_SEED").ok();
+        let seed = text.map(|it| it.parse().expect("PRONY_TEST_SEED is a number"));
         let seed = seed.unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             now.unwrap().as_nanos() as u64 % 1_000_000

@@ -251,28 +251,28 @@ impl Diagnostics {
     }
 }
 
-/// Returns a hint that suggests the known word most similar to `typed`, or lists all known words if
+/// Returns a hint that suggests the known word most similar to `text`, or lists all known words if
 /// none is similar.
 pub(crate) fn did_you_mean_or_list<'a>(
-    typed: &str,
+    text: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
     list: &str,
 ) -> String {
-    did_you_mean(typed, known.clone()).unwrap_or_else(|| {
+    did_you_mean(text, known.clone()).unwrap_or_else(|| {
         let known: Vec<&str> = known.into_iter().collect();
         format!("{list}: {}", known.join(", "))
     })
 }
 
-/// Returns the hint `did you mean "…"?` with the known word most similar to `typed`; `None` if no
+/// Returns the hint `did you mean "…"?` with the known word most similar to `text`; `None` if no
 /// known word is similar enough.
 pub(crate) fn did_you_mean<'a>(
-    typed: &str,
+    text: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
     known
         .into_iter()
-        .map(|name| (strsim::jaro_winkler(typed, name), name))
+        .map(|name| (strsim::jaro_winkler(text, name), name))
         .filter(|(similarity, _)| *similarity > SUGGESTION_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| format!("did you mean \"{name}\"?"))

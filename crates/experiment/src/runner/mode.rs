@@ -97,13 +97,13 @@ pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<TrialMode, Runn
 }
 
 /// Chooses the mode of a new experiment.
-fn chosen(plan: &Plan, typed: Option<Interleave>) -> Result<TrialMode, ModeError> {
-    let requested = typed.unwrap_or(plan.trials.interleave);
+fn chosen(plan: &Plan, by_flag: Option<Interleave>) -> Result<TrialMode, ModeError> {
+    let requested = by_flag.unwrap_or(plan.trials.interleave);
     let mode = possible(plan, requested);
     let (TrialMode::Sequential { reason }, Interleave::Slices(length)) = (&mode, requested) else {
         return Ok(mode);
     };
-    Err(match typed {
+    Err(match by_flag {
         Some(requested) => {
             let reason = reason.clone();
             ModeError::Requested { requested, reason }
@@ -133,7 +133,7 @@ fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
 /// Chooses the mode for resuming the experiment in `dir`.
 fn resumed(
     plan: &Plan,
-    typed: Option<Interleave>,
+    by_flag: Option<Interleave>,
     dir: &Path,
     stored: Option<TrialMode>,
 ) -> Result<TrialMode, ModeError> {
@@ -147,7 +147,7 @@ fn resumed(
         } => Interleave::Slices(*length),
         TrialMode::Sequential { .. } => Interleave::Off,
     };
-    if let Some(requested) = typed
+    if let Some(requested) = by_flag
         && ![Interleave::Auto, before].contains(&requested)
     {
         let dir = dir.to_owned();
@@ -200,8 +200,8 @@ mod tests {
         assert!(refused.starts_with(place), "{refused}");
         let ways_out = "(write \"auto\" or \"off\")";
         assert!(refused.ends_with(ways_out), "{refused}");
-        for typed in [Interleave::Auto, Interleave::Off] {
-            let mode = chosen(&read(&with_key), Some(typed)).unwrap();
+        for text in [Interleave::Auto, Interleave::Off] {
+            let mode = chosen(&read(&with_key), Some(text)).unwrap();
             assert!(!mode.is_interleaved());
         }
     }
@@ -210,9 +210,9 @@ mod tests {
     fn a_resumed_experiment_continues_as_it_began() {
         let plan = read(PLAN);
         let dir = Path::new("results");
-        let resume = |typed, stored| resumed(&plan, typed, dir, stored);
-        for typed in [None, Some(Interleave::Auto), Some(Interleave::Off)] {
-            let mode = resume(typed, Some(sequential())).unwrap();
+        let resume = |text, stored| resumed(&plan, text, dir, stored);
+        for text in [None, Some(Interleave::Auto), Some(Interleave::Off)] {
+            let mode = resume(text, Some(sequential())).unwrap();
             assert_eq!(mode, sequential());
         }
         // Folders written by older versions don't contain a mode.
@@ -247,7 +247,7 @@ mod tests {
         let plan = read(PLAN);
         let dir = Path::new("results");
         let other = Duration::from_millis(500);
-        for (typed, stored, before) in [
+        for (text, stored, before) in [
             (SLICES, sequential(), "were run sequentially"),
             (Interleave::Off, sliced(None), "were interleaved,"),
             (SLICES, sliced(None), "were interleaved,"),
@@ -257,9 +257,9 @@ mod tests {
                 "were interleaved with another slice length,",
             ),
         ] {
-            let refused = refusal(resumed(&plan, Some(typed), dir, Some(stored)));
+            let refused = refusal(resumed(&plan, Some(text), dir, Some(stored)));
             let start =
-                format!("--interleave {typed}: the trials of the experiment in results {before}");
+                format!("--interleave {text}: the trials of the experiment in results {before}");
             assert!(refused.starts_with(&start), "{refused}");
             assert!(refused.contains("start a new experiment"), "{refused}");
         }

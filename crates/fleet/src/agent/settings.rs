@@ -59,7 +59,7 @@ pub enum OtherCredentials {
         /// Name of their agent.
         name: AgentName,
         /// Name that the user typed.
-        typed: AgentName,
+        requested: AgentName,
     },
 }
 
@@ -74,17 +74,17 @@ impl fmt::Display for OtherCredentials {
                 f,
                 "these are the credentials of {role}; an agent needs its own"
             ),
-            OtherCredentials::Name { name, typed } => write!(
+            OtherCredentials::Name { name, requested } => write!(
                 f,
-                "these are the credentials of agent {name}, but --name is {typed}"
+                "these are the credentials of agent {name}, but --name is {requested}"
             ),
         }
     }
 }
 
 impl AgentSettings {
-    /// Returns the agent's name from its credentials. If `typed` is also given, it must be the same
-    /// name. If the credentials contain no name, returns `typed` or, by default, the machine's host
+    /// Returns the agent's name from its credentials. If `requested` is also given, it must be the same
+    /// name. If the credentials contain no name, returns `requested` or, by default, the machine's host
     /// name.
     ///
     /// # Errors
@@ -92,20 +92,22 @@ impl AgentSettings {
     /// The credentials are for another role or name.
     pub fn name(
         credentials: &FleetCredentials,
-        typed: Option<&AgentName>,
+        requested: Option<&AgentName>,
     ) -> Result<AgentName, OtherCredentials> {
         let role = match credentials {
             FleetCredentials::Key(file) => KeyFile::role(file),
             FleetCredentials::Jwt(_) => {
-                let typed = typed.cloned();
-                return Ok(typed.unwrap_or_else(|| AgentName::from_hostname(&host_name())));
+                let requested = requested.cloned();
+                return Ok(requested.unwrap_or_else(|| AgentName::from_hostname(&host_name())));
             }
         };
-        match (role, typed) {
-            (Role::Agent(name), Some(typed)) if *typed != name => Err(OtherCredentials::Name {
-                name,
-                typed: typed.clone(),
-            }),
+        match (role, requested) {
+            (Role::Agent(name), Some(requested)) if *requested != name => {
+                Err(OtherCredentials::Name {
+                    name,
+                    requested: requested.clone(),
+                })
+            }
             (Role::Agent(name), _) => Ok(name),
             (role, _) => Err(OtherCredentials::Role(role)),
         }

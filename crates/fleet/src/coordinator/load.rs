@@ -456,8 +456,8 @@ fn divide_load(
     agents: &[&Registration],
     timeouts: LeaseTimeouts,
 ) -> Result<DividedLoad, FleetError> {
-    let typed = typed_info(wanted.url.as_deref(), &wanted.settings);
-    let typed = typed.map_err(|error| FleetError::Wrong(error.to_string()))?;
+    let text = typed_info(wanted.url.as_deref(), &wanted.settings);
+    let text = text.map_err(|error| FleetError::Wrong(error.to_string()))?;
     let mut settings = wanted.settings.clone();
     let files = files::gather(&mut settings).map_err(FleetError::File)?;
     let given = sources::divide(&settings.source, agents).map_err(FleetError::Sources)?;
@@ -488,7 +488,7 @@ fn divide_load(
         info: LoadInfo {
             threads: parts.values().map(|(part, _)| part.shard.workers).sum(),
             sources: given.count,
-            ..typed
+            ..text
         },
         seed: settings.seed.unwrap_or(0),
         parts,

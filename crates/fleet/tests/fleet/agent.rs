@@ -90,7 +90,7 @@ fn credentials_name_their_role() {
     );
     let other = OtherCredentials::Name {
         name: name("one"),
-        typed: name("two"),
+        requested: name("two"),
     };
     let error = AgentSettings::name(&mine, Some(&name("two"))).unwrap_err();
     assert_eq!(error, other);

@@ -404,9 +404,9 @@ fn window(value: &str) -> Result<Option<u32>, AbArgumentsError> {
 /// Parses `-B`: addresses, networks and ranges, separated by commas, or a host name of this
 /// machine.
 fn sources(value: &str) -> Result<Vec<SourceRange>, AbArgumentsError> {
-    let one = |typed: &str| {
-        typed.parse::<SourceRange>().or_else(|error| {
-            let named = (typed, 0).to_socket_addrs().ok();
+    let one = |text: &str| {
+        text.parse::<SourceRange>().or_else(|error| {
+            let named = (text, 0).to_socket_addrs().ok();
             let address: Option<IpAddr> = named.and_then(|mut all| all.next()).map(|at| at.ip());
             address
                 .ok_or_else(|| flagged("-B", error))?

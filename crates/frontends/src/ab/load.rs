@@ -81,28 +81,28 @@ const CIPHER_GROUPS: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
 /// are offered, too, unless `-Z` names some of them or `-f` excludes TLS 1.3.
 fn ciphers(arguments: &AbArguments) -> Vec<String> {
     let is_13 = |name: &str| name.starts_with("TLS_") && !name.contains("_WITH_");
-    let mut typed: Vec<&str> = Vec::new();
+    let mut text: Vec<&str> = Vec::new();
     for name in arguments.ciphers.iter().map(String::as_str) {
         match name {
-            many if CIPHER_GROUPS.contains(&many) => typed.extend(TLS12),
+            many if CIPHER_GROUPS.contains(&many) => text.extend(TLS12),
             // Excluding suites such as null ciphers, MD5 or RC4 has no effect, because the library
             // doesn't support them anyway.
             left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
-            name => typed.push(name),
+            name => text.push(name),
         }
     }
     let (names_12, names_13) = (
-        typed.iter().any(|name| !is_13(name)),
-        typed.iter().any(|name| is_13(name)),
+        text.iter().any(|name| !is_13(name)),
+        text.iter().any(|name| is_13(name)),
     );
     let mut suites: Vec<&str> = Vec::new();
     if arguments.tls != Some(TlsVersion::Tls12) && !names_13 {
         suites.extend(TLS13);
     }
     if arguments.tls != Some(TlsVersion::Tls13) && !names_12 {
-        typed.extend(TLS12);
+        text.extend(TLS12);
     }
-    suites.extend(typed);
+    suites.extend(text);
     suites.into_iter().map(str::to_owned).collect()
 }
 

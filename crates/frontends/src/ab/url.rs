@@ -17,14 +17,11 @@ pub(super) struct AbUrl {
 
 impl AbUrl {
     /// Parses a URL. The host must be followed by a slash. Returns `None` if the URL is invalid.
-    pub(super) fn parse(typed: &str) -> Option<AbUrl> {
-        let (is_tls, rest) = match (
-            typed.strip_prefix("http://"),
-            typed.strip_prefix("https://"),
-        ) {
+    pub(super) fn parse(text: &str) -> Option<AbUrl> {
+        let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
             (None, Some(rest)) => (true, rest),
-            (None, None) => (false, typed),
+            (None, None) => (false, text),
         };
         let (authority, path) = rest.split_at(rest.find('/')?);
         let (host, port) = authority::split(authority)?;
@@ -74,7 +71,7 @@ mod tests {
 
     #[test]
     fn urls_are_parsed_as_by_ab() {
-        for (typed, is_tls, host, port, path, authority) in [
+        for (text, is_tls, host, port, path, authority) in [
             ("http://h/", false, "h", 80, "/", "h"),
             ("h:8080/a?b#c d", false, "h", 8080, "/a?b#c d", "h:8080"),
             ("https://h:443/x//", true, "h", 443, "/x//", "h"),
@@ -82,10 +79,10 @@ mod tests {
             ("http://[::1]:81/", false, "::1", 81, "/", "[::1]:81"),
             ("[::1]/", false, "::1", 80, "/", "[::1]"),
         ] {
-            let url = AbUrl::parse(typed).unwrap();
+            let url = AbUrl::parse(text).unwrap();
             let seen = (url.is_tls, url.host.as_str(), url.port, url.path.as_str());
-            assert_eq!(seen, (is_tls, host, port, path), "{typed}");
-            assert_eq!(url.authority(), authority, "{typed}");
+            assert_eq!(seen, (is_tls, host, port, path), "{text}");
+            assert_eq!(url.authority(), authority, "{text}");
         }
         let whole = AbUrl::parse("h:81//x?y").unwrap().whole();
         assert_eq!(whole, "http://h:81//x?y");

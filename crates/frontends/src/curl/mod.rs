@@ -103,35 +103,35 @@ impl CurlRequest {
             return Ok(());
         };
         for (at, letter) in letters.char_indices() {
-            let typed = format!("-{letter}");
-            let option = options::by_letter(letter).ok_or_else(|| not_supported(&typed))?;
+            let input = format!("-{letter}");
+            let option = options::by_letter(letter).ok_or_else(|| not_supported(&input))?;
             if option.takes_value() {
                 let attached = &letters[at + letter.len_utf8()..];
                 let value = match attached {
-                    "" => words.next().ok_or_else(|| lacks_value(&typed))?,
+                    "" => words.next().ok_or_else(|| lacks_value(&input))?,
                     attached => attached.as_bytes().to_vec(),
                 };
-                return self.add(option, &typed, Some(value));
+                return self.add(option, &input, Some(value));
             }
-            self.add(option, &typed, None)?;
+            self.add(option, &input, None)?;
         }
         Ok(())
     }
 
-    /// Applies an option. `typed` is the option's name in messages.
+    /// Applies an option. `input` is the option's name in messages.
     fn add(
         &mut self,
         option: CurlOption,
-        typed: &str,
+        input: &str,
         value: Option<Vec<u8>>,
     ) -> Result<(), SettingsError> {
         let bytes = value.unwrap_or_default();
         let text = match option {
             CurlOption::Data(_) | CurlOption::Json | CurlOption::IgnoredValue => String::new(),
-            _ => utf8(&bytes, typed)?.to_owned(),
+            _ => utf8(&bytes, input)?.to_owned(),
         };
         self.apply(option, &bytes, text)
-            .map_err(|error| error.at(typed))
+            .map_err(|error| error.at(input))
     }
 
     /// Applies an option. Options for data use the value in `bytes`; all others use it as `text`.
@@ -194,46 +194,46 @@ impl CurlRequest {
 
     /// Adds a header from `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove a
     /// header.
-    fn add_header(&mut self, typed: &str) -> Result<(), SettingsError> {
-        if typed.starts_with('@') {
+    fn add_header(&mut self, text: &str) -> Result<(), SettingsError> {
+        if text.starts_with('@') {
             let error = SettingsError::from("headers in a file are not read");
             return Err(error.hint("write them into the command"));
         }
         // Some browsers copy the pseudo-headers of HTTP/2. They are skipped, because the URL
         // determines them.
-        if typed.starts_with(':') {
+        if text.starts_with(':') {
             return Ok(());
         }
-        match (typed.split_once(':'), typed.strip_suffix(';')) {
+        match (text.split_once(':'), text.strip_suffix(';')) {
             (Some((name, _)), _) if name.trim().eq_ignore_ascii_case("content-length") => {}
-            (Some(_), _) => self.headers.push(typed.trim_end().to_owned()),
+            (Some(_), _) => self.headers.push(text.trim_end().to_owned()),
             // `-H 'NAME;'` sends an empty header, which is stored with a space after the colon to
             // distinguish it from `-H 'NAME:'`.
             (None, Some(name)) => self.headers.push(format!("{name}: ")),
             (None, None) => {
-                let error = SettingsError::from(format!("\"{typed}\" has no colon"));
+                let error = SettingsError::from(format!("\"{text}\" has no colon"));
                 return Err(error.hint("write it like 'Accept: text/html'"));
             }
         }
         Ok(())
     }
 
-    fn add_cookie(&mut self, typed: String) -> Result<(), SettingsError> {
-        if !typed.contains('=') {
-            let cause = format!("\"{typed}\" is a cookie file, which prony does not read");
+    fn add_cookie(&mut self, text: String) -> Result<(), SettingsError> {
+        if !text.contains('=') {
+            let cause = format!("\"{text}\" is a cookie file, which prony does not read");
             let hint = "write the cookies as 'NAME=VALUE; NAME=VALUE'";
             return Err(SettingsError::from(cause).hint_in_parentheses(hint));
         }
-        self.cookies.push(typed);
+        self.cookies.push(text);
         Ok(())
     }
 
-    fn set_redirects(&mut self, typed: &str) -> Result<(), SettingsError> {
-        self.redirects_max = Some(match typed {
+    fn set_redirects(&mut self, text: &str) -> Result<(), SettingsError> {
+        self.redirects_max = Some(match text {
             "-1" => u64::from(u32::MAX),
-            typed => typed
+            text => text
                 .parse()
-                .map_err(|_| format!("\"{typed}\" is not a number of redirects"))?,
+                .map_err(|_| format!("\"{text}\" is not a number of redirects"))?,
         });
         Ok(())
     }
@@ -350,26 +350,26 @@ impl CurlRequest {
 }
 
 /// Adds curl's default port to a proxy without one.
-fn proxy_with_port(typed: &str) -> String {
-    let typed = typed.trim_end_matches('/');
-    let address = typed.rsplit(['/', '@']).next().unwrap_or(typed);
+fn proxy_with_port(text: &str) -> String {
+    let text = text.trim_end_matches('/');
+    let address = text.rsplit(['/', '@']).next().unwrap_or(text);
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.contains(']'));
     if has_port {
-        typed.to_owned()
+        text.to_owned()
     } else {
-        format!("{typed}:{PROXY_PORT}")
+        format!("{text}:{PROXY_PORT}")
     }
 }
 
 /// Parses a time in seconds, such as `2.5`.
-fn seconds(typed: &str) -> Result<Duration, SettingsError> {
-    match typed.parse::<f64>() {
+fn seconds(text: &str) -> Result<Duration, SettingsError> {
+    match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= TIME_MAX_S => {
             Ok(Duration::from_secs_f64(seconds))
         }
-        _ => Err(format!("\"{typed}\" is not a number of seconds above 0").into()),
+        _ => Err(format!("\"{text}\" is not a number of seconds above 0").into()),
     }
 }
 
@@ -404,10 +404,10 @@ fn not_supported(option: &str) -> SettingsError {
         .at(option)
 }
 
-fn lacks_value(typed: &str) -> SettingsError {
+fn lacks_value(text: &str) -> SettingsError {
     SettingsError::from("the value is missing")
         .hint("copy the whole command")
-        .at(typed)
+        .at(text)
 }
 
 #[cfg(test)]

@@ -192,14 +192,14 @@ fn options_become_settings() {
 
 #[test]
 fn proxies_have_the_port_1080_unless_they_have_one() {
-    for (typed, proxy) in [
+    for (text, proxy) in [
         ("p", "p:1080"),
         ("http://u:w@p/", "http://u:w@p:1080"),
         ("http://[::1]", "http://[::1]:1080"),
         ("[::1]:3128", "[::1]:3128"),
         ("p:3128", "p:3128"),
     ] {
-        assert_eq!(proxy_with_port(typed), proxy);
+        assert_eq!(proxy_with_port(text), proxy);
     }
 }
 

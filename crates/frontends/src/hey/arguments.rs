@@ -162,17 +162,17 @@ impl HeyArguments {
     /// See [`HeyError`].
     pub(super) fn read(arguments: &[OsString]) -> Result<HeyArguments, HeyError> {
         let (flags, words) = split(arguments, takes)?;
-        let mut typed = FlagValues::new();
+        let mut input = FlagValues::new();
         for flag in flags {
-            typed.set(flag)?;
+            input.set(flag)?;
         }
         let mut words = words.into_iter();
         let Some(url) = words.next() else {
             return Err(HeyError::Load(None));
         };
-        let url = HeyUrl::typed(&url);
-        typed.check_counts()?;
-        let csv = match typed.output.as_str() {
+        let url = HeyUrl::parse(&url);
+        input.check_counts()?;
+        let csv = match input.output.as_str() {
             "" => false,
             "csv" => true,
             other => {
@@ -181,7 +181,7 @@ impl HeyArguments {
                 return Err(load(error.at(format!("-o {other}"))));
             }
         };
-        let progress = match typed.progress.as_str() {
+        let progress = match input.progress.as_str() {
             "lines" => true,
             "none" => false,
             other => {
@@ -189,7 +189,7 @@ impl HeyArguments {
                 return Err(load(error.at(format!("-progress {other}"))));
             }
         };
-        let method = match typed.method.to_uppercase() {
+        let method = match input.method.to_uppercase() {
             none if none.is_empty() => "GET".to_owned(),
             method => method,
         };
@@ -201,30 +201,30 @@ impl HeyArguments {
                 unread.join(" ")
             ));
         }
-        let headers = typed.headers(&method, url.user.as_deref(), &mut notes)?;
+        let headers = input.headers(&method, url.user.as_deref(), &mut notes)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let whole = |number: i64| u64::try_from(number).ok().filter(|&number| number > 0);
         Ok(HeyArguments {
             url: url.text,
-            requests: typed.n.unsigned_abs(),
-            workers: typed.c.unsigned_abs(),
-            rate: Some(typed.q).filter(|&q| q > 0.0),
-            time: typed.z,
+            requests: input.n.unsigned_abs(),
+            workers: input.c.unsigned_abs(),
+            rate: Some(input.q).filter(|&q| q > 0.0),
+            time: input.z,
             csv,
             method,
             headers,
-            host: some(typed.host),
-            body: some(typed.body),
-            body_file: some(typed.body_file).map(PathBuf::from),
-            timeout: whole(typed.t).map(Duration::from_secs),
-            proxy: some(typed.proxy)
-                .map(|proxy| HeyProxy::typed(&proxy))
+            host: some(input.host),
+            body: some(input.body),
+            body_file: some(input.body_file).map(PathBuf::from),
+            timeout: whole(input.t).map(Duration::from_secs),
+            proxy: some(input.proxy)
+                .map(|proxy| HeyProxy::parse(&proxy))
                 .transpose()?,
-            h2: typed.h2,
-            keepalive: !typed.no_keepalive,
-            redirects: !typed.no_redirects,
-            cores: whole(typed.cpus),
-            timeline: some(typed.timeline).map(PathBuf::from),
+            h2: input.h2,
+            keepalive: !input.no_keepalive,
+            redirects: !input.no_redirects,
+            cores: whole(input.cpus),
+            timeline: some(input.timeline).map(PathBuf::from),
             progress,
             notes,
         })
@@ -261,12 +261,12 @@ impl FlagValues {
         let mut headers = BTreeMap::new();
         let mut set = |name: &str, value: &str| headers.insert(name.to_owned(), value.to_owned());
         set("Content-Type", &self.content_type);
-        for typed in &self.header {
-            let (name, value) = header(typed).ok_or_else(|| unreadable(typed))?;
+        for text in &self.header {
+            let (name, value) = header(text).ok_or_else(|| unreadable(text))?;
             match name.as_str() {
-                "Host" => notes.push(format!("-H \"{typed}\" is not sent, as in hey; use -host")),
+                "Host" => notes.push(format!("-H \"{text}\" is not sent, as in hey; use -host")),
                 "Content-Length" | "Transfer-Encoding" | "Trailer" => notes.push(format!(
-                    "-H \"{typed}\" is not sent, as in hey: the body determines it"
+                    "-H \"{text}\" is not sent, as in hey: the body determines it"
                 )),
                 _ => {
                     set(&name, value);
@@ -279,8 +279,8 @@ impl FlagValues {
         let has_authorization = headers.contains_key("Authorization");
         let user = match self.auth.as_str() {
             "" => user,
-            typed if typed.contains(':') => Some(typed),
-            typed => return Err(unreadable(typed)),
+            text if text.contains(':') => Some(text),
+            text => return Err(unreadable(text)),
         };
         if let Some(user) = user.filter(|_| !self.auth.is_empty() || !has_authorization) {
             headers.insert(
@@ -290,7 +290,7 @@ impl FlagValues {
         }
         let own = match self.user_agent.as_str() {
             "" => headers.get("User-Agent").cloned().unwrap_or_default(),
-            typed => typed.to_owned(),
+            text => text.to_owned(),
         };
         let agent = format!("{own} {USER_AGENT}").trim_start().to_owned();
         headers.insert("User-Agent".to_owned(), agent);
@@ -305,8 +305,8 @@ impl FlagValues {
 }
 
 /// Parses a header into its canonical name and its value.
-fn header(typed: &str) -> Option<(String, &str)> {
-    let (name, value) = typed.split_once(':')?;
+fn header(text: &str) -> Option<(String, &str)> {
+    let (name, value) = text.split_once(':')?;
     let value = value.trim_start();
     let is_named = !name.is_empty()
         && name
@@ -342,11 +342,11 @@ pub(super) struct HeyProxy {
 
 impl HeyProxy {
     /// Parses a proxy of the form `host:port` or `http://user:password@host:port`.
-    fn typed(typed: &str) -> Result<HeyProxy, HeyError> {
-        let engines = typed
+    fn parse(text: &str) -> Result<HeyProxy, HeyError> {
+        let engines = text
             .parse()
             .map_err(|error: SettingsError| load(error.at("-x")))?;
-        let address = typed.split_once("://").map_or(typed, |(_, rest)| rest);
+        let address = text.split_once("://").map_or(text, |(_, rest)| rest);
         let address = address.rsplit('@').next().unwrap_or_default();
         Ok(HeyProxy {
             engines,

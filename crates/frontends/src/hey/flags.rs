@@ -158,9 +158,9 @@ impl GoFlag {
 
 const PARSE_ERROR: &str = "parse error";
 
-fn integer(typed: &str) -> Result<i64, &'static str> {
-    let unsigned = typed.strip_prefix(['+', '-']).unwrap_or(typed);
-    let sign = if typed.starts_with('-') { "-" } else { "" };
+fn integer(text: &str) -> Result<i64, &'static str> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let sign = if text.starts_with('-') { "-" } else { "" };
     let lower = unsigned.to_ascii_lowercase();
     let (radix, digits) = match lower.get(..2) {
         Some("0x") => (16, &lower[2..]),
@@ -180,12 +180,12 @@ fn integer(typed: &str) -> Result<i64, &'static str> {
 }
 
 /// Parses the absolute value of a duration in Go's notation: numbers with units, or `0`.
-fn duration(typed: &str) -> Option<Duration> {
-    if typed == "0" {
+fn duration(text: &str) -> Option<Duration> {
+    if text == "0" {
         return Some(Duration::ZERO);
     }
     let mut seconds = 0.0;
-    let mut rest = typed;
+    let mut rest = text;
     while !rest.is_empty() {
         let ends = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..ends].parse().ok()?;
@@ -205,8 +205,8 @@ fn duration(typed: &str) -> Option<Duration> {
             };
         rest = &rest[ends..];
     }
-    Some(typed)
-        .filter(|typed| !typed.is_empty())
+    Some(text)
+        .filter(|text| !text.is_empty())
         .and_then(|_| Duration::try_from_secs_f64(seconds).ok())
 }
 
@@ -222,19 +222,19 @@ mod tests {
         }
     }
 
-    fn typed(words: &str) -> Result<(Vec<GoFlag>, Vec<String>), FlagError> {
+    fn parse_words(words: &str) -> Result<(Vec<GoFlag>, Vec<String>), FlagError> {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
         split(&words, known)
     }
 
     fn wrong(words: &str) -> String {
-        typed(words).unwrap_err().to_string()
+        parse_words(words).unwrap_err().to_string()
     }
 
     #[test]
     fn a_flag_and_its_value_are_one_or_two_words() {
         for words in ["-n 5 U", "-n=5 U", "--n 5 U", "--n=5 U"] {
-            let (flags, rest) = typed(words).unwrap();
+            let (flags, rest) = parse_words(words).unwrap();
             assert_eq!(
                 (flags[0].name.as_str(), flags[0].value.as_str()),
                 ("n", "5")
@@ -245,16 +245,19 @@ mod tests {
 
     #[test]
     fn a_switch_takes_no_word() {
-        let (flags, rest) = typed("-h2 U").unwrap();
+        let (flags, rest) = parse_words("-h2 U").unwrap();
         assert_eq!((flags[0].switch(), rest.len()), (Ok(true), 1));
-        assert_eq!(typed("-h2=F U").unwrap().0[0].switch(), Ok(false));
+        assert_eq!(parse_words("-h2=F U").unwrap().0[0].switch(), Ok(false));
     }
 
     #[test]
     fn flags_end_at_the_first_other_word() {
-        assert_eq!(typed("U -n 5").unwrap(), (vec![], owned(&["U", "-n", "5"])));
-        assert_eq!(typed("-- -n").unwrap(), (vec![], owned(&["-n"])));
-        assert_eq!(typed("- -n").unwrap(), (vec![], owned(&["-", "-n"])));
+        assert_eq!(
+            parse_words("U -n 5").unwrap(),
+            (vec![], owned(&["U", "-n", "5"]))
+        );
+        assert_eq!(parse_words("-- -n").unwrap(), (vec![], owned(&["-n"])));
+        assert_eq!(parse_words("- -n").unwrap(), (vec![], owned(&["-", "-n"])));
     }
 
     fn owned(words: &[&str]) -> Vec<String> {
@@ -267,7 +270,7 @@ mod tests {
         assert_eq!(wrong("-n"), "flag needs an argument: -n");
         assert_eq!(wrong("---n"), "bad flag syntax: ---n");
         assert_eq!(wrong("-=5"), "bad flag syntax: -=5");
-        assert_eq!(typed("--help"), Err(FlagError::Help));
+        assert_eq!(parse_words("--help"), Err(FlagError::Help));
     }
 
     fn flag(name: &str, value: &str) -> GoFlag {
@@ -280,7 +283,7 @@ mod tests {
     #[test]
     fn values_are_read_as_go_reads_them() {
         let int = |value| flag("n", value).int();
-        for (typed, expected) in [
+        for (input, expected) in [
             ("10", 10),
             ("-3", -3),
             ("+3", 3),
@@ -290,11 +293,11 @@ mod tests {
             ("1_000", 1000),
             ("0", 0),
         ] {
-            assert_eq!(int(typed), Ok(expected), "{typed}");
+            assert_eq!(int(input), Ok(expected), "{input}");
         }
-        for typed in ["", "x", "1.5", "1__0", "_1", "1_", "09", "--1"] {
-            let text = format!("invalid value {typed:?} for flag -n: parse error");
-            assert_eq!(int(typed).unwrap_err().to_string(), text);
+        for input in ["", "x", "1.5", "1__0", "_1", "1_", "09", "--1"] {
+            let text = format!("invalid value {input:?} for flag -n: parse error");
+            assert_eq!(int(input).unwrap_err().to_string(), text);
         }
         let far = "invalid value \"99999999999999999999\" for flag -n: value out of range";
         let error = int("99999999999999999999").unwrap_err();
@@ -314,9 +317,9 @@ mod tests {
         assert_eq!(time("300ms"), seconds(0.3));
         assert_eq!(time("-5s"), Ok(None));
         assert_eq!(time("0"), Ok(None));
-        for typed in ["10", "", "s", "5x", "--5s", "1.2.3s"] {
-            let text = format!("invalid value {typed:?} for flag -z: parse error");
-            assert_eq!(time(typed).unwrap_err().to_string(), text);
+        for input in ["10", "", "s", "5x", "--5s", "1.2.3s"] {
+            let text = format!("invalid value {input:?} for flag -z: parse error");
+            assert_eq!(time(input).unwrap_err().to_string(), text);
         }
     }
 }

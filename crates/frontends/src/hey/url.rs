@@ -28,10 +28,10 @@ pub(super) struct HeyUrl {
 impl HeyUrl {
     /// Parses a URL and formats it again. Returns an invalid URL unchanged, because the error is
     /// reported later, when the URL is resolved.
-    pub(super) fn typed(typed: &str) -> HeyUrl {
-        let Some((scheme, rest)) = typed.split_once("://") else {
+    pub(super) fn parse(input: &str) -> HeyUrl {
+        let Some((scheme, rest)) = input.split_once("://") else {
             return HeyUrl {
-                text: typed.to_owned(),
+                text: input.to_owned(),
                 user: None,
             };
         };
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn urls_are_made_fit_to_be_sent() {
-        for (typed, expected) in [
+        for (text, expected) in [
             ("http://h", "http://h"),
             ("http://h?x=1", "http://h/?x=1"),
             ("http://h/a b|c", "http://h/a%20b%7Cc"),
@@ -88,19 +88,19 @@ mod tests {
             ("HTTP://[::1]:80//a/../b", "HTTP://[::1]:80//a/../b"),
             ("h:1/x", "h:1/x"),
         ] {
-            let url = HeyUrl::typed(typed);
-            assert_eq!((url.text.as_str(), url.user), (expected, None), "{typed}");
+            let url = HeyUrl::parse(text);
+            assert_eq!((url.text.as_str(), url.user), (expected, None), "{text}");
         }
     }
 
     #[test]
     fn credentials_are_removed_from_the_url() {
-        for (typed, user) in [
+        for (text, user) in [
             ("http://me:pass@h/", "me:pass"),
             ("http://me@h/", "me:"),
             ("http://a%40b:p%3Aq%zz@h/", "a@b:p:q%zz"),
         ] {
-            let url = HeyUrl::typed(typed);
+            let url = HeyUrl::parse(text);
             assert_eq!(url.text, "http://h/");
             assert_eq!(url.user.as_deref(), Some(user));
         }

@@ -116,47 +116,47 @@ fn text(word: &OsString) -> Result<String, SettingsError> {
 }
 
 /// Returns the error for an option's value.
-fn invalid(option: &str, typed: &str, cause: &str) -> SettingsError {
-    SettingsError::from(cause).at(format!("{option} \"{typed}\""))
+fn invalid(option: &str, text: &str, cause: &str) -> SettingsError {
+    SettingsError::from(cause).at(format!("{option} \"{text}\""))
 }
 
 /// Parses the whole number that an option has.
-pub(super) fn number(typed: &str, option: &str) -> Result<u64, SettingsError> {
-    let number = typed.trim().parse();
-    number.map_err(|_| invalid(option, typed, "not a number"))
+pub(super) fn number(text: &str, option: &str) -> Result<u64, SettingsError> {
+    let number = text.trim().parse();
+    number.map_err(|_| invalid(option, text, "not a number"))
 }
 
 /// Parses the value of `-r`.
-pub(super) fn reps(typed: &str) -> Result<Repetitions, SettingsError> {
-    if typed.eq_ignore_ascii_case("once") {
+pub(super) fn reps(text: &str) -> Result<Repetitions, SettingsError> {
+    if text.eq_ignore_ascii_case("once") {
         return Ok(Repetitions::Once);
     }
-    match number(typed, "-r")? {
+    match number(text, "-r")? {
         0 => Err(SettingsError::from("nothing would be requested").at("-r 0")),
         times => Ok(Repetitions::Times(times)),
     }
 }
 
 /// Parses the value of `-t`.
-pub(super) fn time(typed: &str) -> Result<u64, SettingsError> {
-    seconds_of(typed).ok_or_else(|| invalid("-t", typed, "write it like 30S, 5M or 1H"))
+pub(super) fn time(text: &str) -> Result<u64, SettingsError> {
+    seconds_of(text).ok_or_else(|| invalid("-t", text, "write it like 30S, 5M or 1H"))
 }
 
 /// Parses the value of `-d`.
-pub(super) fn delay(typed: &str) -> Result<f64, SettingsError> {
-    match typed.trim().parse::<f64>() {
+pub(super) fn delay(text: &str) -> Result<f64, SettingsError> {
+    match text.trim().parse::<f64>() {
         // As in siege, negative values mean zero.
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
-        _ => Err(invalid("-d", typed, "not a number of seconds")),
+        _ => Err(invalid("-d", text, "not a number of seconds")),
     }
 }
 
 /// Converts `30S`, `5M` or `1H` to seconds. A number without a unit is in minutes. Returns `None`
 /// if the text is invalid.
-pub(super) fn seconds_of(typed: &str) -> Option<u64> {
-    let typed = typed.trim();
-    let end = typed.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = typed.split_at(end);
+pub(super) fn seconds_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(end);
     let number: u64 = number.parse().ok().filter(|&number| number > 0)?;
     let unit = match unit
         .trim_start()

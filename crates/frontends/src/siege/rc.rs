@@ -28,8 +28,8 @@ impl Rc {
     /// # Errors
     ///
     /// An error that names an unreadable file or an invalid line.
-    pub(super) fn load(typed: Option<&Path>) -> Result<Rc, SettingsError> {
-        let named = typed
+    pub(super) fn load(file: Option<&Path>) -> Result<Rc, SettingsError> {
+        let named = file
             .map(Path::to_owned)
             .or_else(|| std::env::var_os("SIEGERC").map(PathBuf::from));
         let path = match named {

@@ -34,11 +34,11 @@ impl RequestForm {
         check("User-Agent", &settings.user_agent)?;
         check("Accept-Encoding", &settings.encoding)?;
         check("Content-Type", &settings.content_type)?;
-        let typed = |name: &str| {
+        let text = |name: &str| {
             settings
                 .headers
                 .iter()
-                .any(|(typed, _)| typed.eq_ignore_ascii_case(name))
+                .any(|(text, _)| text.eq_ignore_ascii_case(name))
         };
         let mut middle = String::new();
         let mut add = |name: &str, value: &str| {
@@ -52,14 +52,14 @@ impl RequestForm {
             ("Accept-Encoding", encoding),
             ("User-Agent", &settings.user_agent),
         ] {
-            if !typed(name) && !value.is_empty() {
+            if !text(name) && !value.is_empty() {
                 add(name, value);
             }
         }
         for (name, value) in &settings.headers {
             add(name, value);
         }
-        if !typed("Connection") {
+        if !text("Connection") {
             add(
                 "Connection",
                 if settings.keep_alive {
@@ -77,8 +77,8 @@ impl RequestForm {
                 "HTTP/1.0"
             },
             middle,
-            content_type: (!typed("Content-Type")).then(|| settings.content_type.clone()),
-            names_host: !typed("Host"),
+            content_type: (!text("Content-Type")).then(|| settings.content_type.clone()),
+            names_host: !text("Host"),
             proxy: settings.proxy_host.as_ref().map(|_| {
                 let login = settings.proxy_login();
                 login.map(|login| encode_credentials(&login.name, &login.password))

@@ -21,8 +21,8 @@ pub(super) struct Login {
 
 impl Login {
     /// Parses `NAME:PASSWORD` or `NAME:PASSWORD:REALM`. The realms `any` and `all` mean any realm.
-    pub(super) fn parse(typed: &str) -> Login {
-        let mut parts = typed.splitn(3, ':').map(str::trim);
+    pub(super) fn parse(text: &str) -> Login {
+        let mut parts = text.splitn(3, ':').map(str::trim);
         let mut part = || parts.next().map(str::to_owned);
         let (name, password, realm) = (part(), part(), part());
         Login {
@@ -210,8 +210,8 @@ impl Settings {
     /// # Errors
     ///
     /// There is no colon.
-    pub(super) fn add_header(&mut self, typed: &str) -> Result<(), SettingsError> {
-        let (name, value) = typed.split_once(':').ok_or("no ':' in http-header")?;
+    pub(super) fn add_header(&mut self, text: &str) -> Result<(), SettingsError> {
+        let (name, value) = text.split_once(':').ok_or("no ':' in http-header")?;
         self.headers
             .push((name.trim().to_owned(), value.trim().to_owned()));
         Ok(())
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn times_have_three_units_and_minutes_are_the_default() {
-        for (typed, seconds) in [
+        for (text, seconds) in [
             ("30S", Some(30)),
             ("30s", Some(30)),
             ("5M", Some(300)),
@@ -287,7 +287,7 @@ mod tests {
             ("99999999999999999999S", None),
             ("9999999999999999999H", None),
         ] {
-            assert_eq!(seconds_of(typed), seconds, "{typed}");
+            assert_eq!(seconds_of(text), seconds, "{text}");
         }
     }
 
@@ -312,7 +312,7 @@ mod tests {
         (settings, conflict)
     }
 
-    fn typed(words: &[&str]) -> Result<Settings, SettingsError> {
+    fn parse(words: &[&str]) -> Result<Settings, SettingsError> {
         let mut settings = Settings {
             parser: true,
             ..Settings::bare()
@@ -349,21 +349,21 @@ mod tests {
             content_type: "a/b".into(),
             ..Settings::bare()
         };
-        assert_eq!(typed(&words), Ok(expected));
-        let unchanged = typed(&["-V", "-h", "-C", "-Rrc"]);
-        assert_eq!(unchanged, typed(&[]));
+        assert_eq!(parse(&words), Ok(expected));
+        let unchanged = parse(&["-V", "-h", "-C", "-Rrc"]);
+        assert_eq!(unchanged, parse(&[]));
     }
 
     #[test]
     fn values_have_several_notations() {
         for once in ["-ronce", "-rONCE"] {
-            assert_eq!(typed(&[once]).unwrap().reps, Repetitions::Once);
+            assert_eq!(parse(&[once]).unwrap().reps, Repetitions::Once);
         }
-        assert_eq!(typed(&["-t5"]).unwrap().time_s, Some(300));
-        assert_eq!(typed(&["-d-1"]).unwrap().delay_s, 0.0);
+        assert_eq!(parse(&["-t5"]).unwrap().time_s, Some(300));
+        assert_eq!(parse(&["-d-1"]).unwrap().delay_s, 0.0);
         let default = Settings::bare().log;
         for (word, file) in [("-l", default), ("-L/x.log", "/x.log".into())] {
-            let settings = typed(&[word]).unwrap();
+            let settings = parse(&[word]).unwrap();
             assert_eq!((settings.logging, settings.log), (true, file), "{word}");
         }
     }
@@ -409,9 +409,9 @@ mod tests {
             ("-dnan", "-d \"nan\": not a number of seconds"),
             ("-Hx", "no ':' in http-header"),
         ] {
-            assert_eq!(typed(&[word]).unwrap_err().to_string(), expected, "{word}");
+            assert_eq!(parse(&[word]).unwrap_err().to_string(), expected, "{word}");
         }
-        let error = typed(&["-D"]).unwrap_err().to_string();
+        let error = parse(&["-D"]).unwrap_err().to_string();
         assert!(error.starts_with("-D/--debug: "), "{error}");
     }
 }

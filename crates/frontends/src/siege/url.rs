@@ -28,15 +28,15 @@ impl SiegeUrl {
     /// # Errors
     ///
     /// The URL is invalid.
-    pub(super) fn parse(typed: &str, escape: bool) -> Result<SiegeUrl, SettingsError> {
-        let (scheme, rest) = split_scheme(typed);
+    pub(super) fn parse(input: &str, escape: bool) -> Result<SiegeUrl, SettingsError> {
+        let (scheme, rest) = split_scheme(input);
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "" | "http" => false,
             "https" => true,
-            "ftp" => return Err(SettingsError::from("FTP is not supported, only HTTP").at(typed)),
+            "ftp" => return Err(SettingsError::from("FTP is not supported, only HTTP").at(input)),
             other => {
                 let cause = format!("{other} is not supported, only HTTP");
-                return Err(SettingsError::from(cause).at(typed));
+                return Err(SettingsError::from(cause).at(input));
             }
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -51,15 +51,15 @@ impl SiegeUrl {
         };
         let (host, port) = host_and_port(address)
             .ok_or("the port is not a number from 1 to 65535")
-            .map_err(|cause| SettingsError::from(cause).at(typed))?;
+            .map_err(|cause| SettingsError::from(cause).at(input))?;
         if host.is_empty() {
-            return Err(format!("\"{typed}\" has no host").into());
+            return Err(format!("\"{input}\" has no host").into());
         }
         if host
             .contains(|c: char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}%".contains(c))
         {
             let error = SettingsError::from(format!("\"{host}\" is not a valid host name"));
-            return Err(error.at(format!("\"{typed}\"")));
+            return Err(error.at(format!("\"{input}\"")));
         }
         Ok(SiegeUrl {
             tls,
@@ -143,11 +143,11 @@ impl SiegeUrl {
 }
 
 /// Splits a URL into the scheme (empty if missing) and the text after `//`.
-fn split_scheme(typed: &str) -> (&str, &str) {
-    let scheme = reference::scheme(typed).unwrap_or_default();
-    match typed[scheme.len()..].strip_prefix("://") {
+fn split_scheme(text: &str) -> (&str, &str) {
+    let scheme = reference::scheme(text).unwrap_or_default();
+    match text[scheme.len()..].strip_prefix("://") {
         Some(rest) if !scheme.is_empty() => (scheme, rest),
-        _ => ("", typed),
+        _ => ("", text),
     }
 }
 
@@ -160,8 +160,8 @@ fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
 }
 
 /// Converts a path for the request line: it begins with `/` and has no fragment.
-fn path_of(typed: &str, escape: bool) -> String {
-    let path = typed.split('#').next().unwrap_or_default().trim();
+fn path_of(text: &str, escape: bool) -> String {
+    let path = text.split('#').next().unwrap_or_default().trim();
     let path = if path.starts_with('/') {
         path.to_owned()
     } else {
@@ -195,13 +195,13 @@ fn escaped(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn url(typed: &str) -> SiegeUrl {
-        SiegeUrl::parse(typed, true).unwrap()
+    fn url(text: &str) -> SiegeUrl {
+        SiegeUrl::parse(text, true).unwrap()
     }
 
     #[test]
     fn shortcuts_are_taken() {
-        for (typed, text) in [
+        for (input, text) in [
             ("http://a.test/x?y=1", "http://a.test/x?y=1"),
             ("a.test", "http://a.test/"),
             ("a.test:81/x", "http://a.test:81/x"),
@@ -221,7 +221,7 @@ mod tests {
                 "http://a.test/x?u=http://b.test/",
             ),
         ] {
-            assert_eq!(url(typed).text(), text, "{typed}");
+            assert_eq!(url(input).text(), text, "{input}");
         }
         assert_eq!(SiegeUrl::parse("a.test/{b}", false).unwrap().path(), "/{b}");
     }
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn invalid_urls_are_refused() {
-        for typed in [
+        for text in [
             "ftp://a.test/",
             "gopher://a.test/",
             "http://",
@@ -245,7 +245,7 @@ mod tests {
             "http://[::1",
             "",
         ] {
-            assert!(SiegeUrl::parse(typed, true).is_err(), "{typed:?}");
+            assert!(SiegeUrl::parse(text, true).is_err(), "{text:?}");
         }
     }
 

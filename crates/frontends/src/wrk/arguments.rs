@@ -139,9 +139,9 @@ impl WrkArguments {
     }
 
     /// Adds a header, which replaces an earlier one with the same name.
-    fn add_header(&mut self, typed: &str) -> Result<(), Option<SettingsError>> {
-        let Some((name, value)) = typed.split_once(':') else {
-            let error = wrong(format!("header \"{typed}\" has no colon"));
+    fn add_header(&mut self, text: &str) -> Result<(), Option<SettingsError>> {
+        let Some((name, value)) = text.split_once(':') else {
+            let error = wrong(format!("header \"{text}\" has no colon"));
             return Err(Some(error.hint("write it like 'Accept: text/html'")));
         };
         let value = value.trim().to_owned();

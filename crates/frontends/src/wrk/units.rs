@@ -45,11 +45,11 @@ impl Units {
     }
 
     /// Parses an integer with an optional unit, ignoring case.
-    fn read(&self, typed: &str) -> Option<u64> {
-        let typed = typed.trim_start();
-        let typed = typed.strip_prefix('+').unwrap_or(typed);
-        let digits = typed.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = typed.split_at(digits);
+    fn read(&self, text: &str) -> Option<u64> {
+        let text = text.trim_start();
+        let text = text.strip_prefix('+').unwrap_or(text);
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
         let number: u64 = number.parse().ok()?;
         let unit = unit.trim_start();
         if unit.is_empty() || unit.eq_ignore_ascii_case(self.base) {
@@ -62,13 +62,13 @@ impl Units {
 }
 
 /// Parses a count such as `1k` or `2M`.
-pub(super) fn read_count(typed: &str) -> Option<u64> {
-    METRIC.read(typed)
+pub(super) fn read_count(text: &str) -> Option<u64> {
+    METRIC.read(text)
 }
 
 /// Parses a duration such as `2s`, `2m`, `2h` or `2`. Returns seconds.
-pub(super) fn read_seconds(typed: &str) -> Option<u64> {
-    SECONDS.read(typed)
+pub(super) fn read_seconds(text: &str) -> Option<u64> {
+    SECONDS.read(text)
 }
 
 /// Formats a count, such as `12.34k`.
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn units_are_case_insensitive() {
-        for (typed, read) in [
+        for (text, read) in [
             ("12", Some(12)),
             ("1k", Some(1_000)),
             ("1K", Some(1_000)),
@@ -118,9 +118,9 @@ mod tests {
             ("99999999999999999999", None),
             ("18446744073709551615k", None),
         ] {
-            assert_eq!(read_count(typed), read, "{typed:?}");
+            assert_eq!(read_count(text), read, "{text:?}");
         }
-        for (typed, read) in [
+        for (text, read) in [
             ("10", Some(10)),
             ("10s", Some(10)),
             ("2m", Some(120)),
@@ -128,7 +128,7 @@ mod tests {
             ("500ms", None),
             ("1d", None),
         ] {
-            assert_eq!(read_seconds(typed), read, "{typed:?}");
+            assert_eq!(read_seconds(text), read, "{text:?}");
         }
     }
 

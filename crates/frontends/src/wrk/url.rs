@@ -12,12 +12,12 @@ pub(super) struct WrkUrl(pub(super) ScriptUrl);
 
 impl WrkUrl {
     /// Parses a URL, which must have a scheme and a host.
-    pub(super) fn parse(typed: &str) -> Option<WrkUrl> {
-        let (scheme, rest) = typed.split_once("://")?;
+    pub(super) fn parse(text: &str) -> Option<WrkUrl> {
+        let (scheme, rest) = text.split_once("://")?;
         if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
             return None;
         }
-        if typed.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return None;
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn urls_are_parsed() {
-        for (typed, authority, service, path) in [
+        for (text, authority, service, path) in [
             ("http://h", "h", "http", "/"),
             ("HTTP://h/", "h", "HTTP", "/"),
             ("https://h:8443/a?b#c", "h:8443", "8443", "/a?b#c"),
@@ -95,10 +95,10 @@ mod tests {
             ("http://h?x=1", "h", "http", "/?x=1"),
             ("http://h#x", "h", "http", "/"),
         ] {
-            let url = WrkUrl::parse(typed).unwrap_or_else(|| panic!("{typed}"));
-            assert_eq!(url.authority(), authority, "{typed}");
-            assert_eq!(url.service(), service, "{typed}");
-            assert_eq!(url.0.path, path, "{typed}");
+            let url = WrkUrl::parse(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(url.authority(), authority, "{text}");
+            assert_eq!(url.service(), service, "{text}");
+            assert_eq!(url.0.path, path, "{text}");
         }
         assert_eq!(WrkUrl::parse("https://h").unwrap().port(), 443);
         assert_eq!(WrkUrl::parse("http://[::1]/").unwrap().0.host, "::1");
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_is_none_is_none() {
-        for typed in [
+        for text in [
             "",
             "h",
             "h:80",
@@ -123,7 +123,7 @@ mod tests {
             "http://[::1]8",
             "http://h/a b",
         ] {
-            assert_eq!(WrkUrl::parse(typed), None, "{typed}");
+            assert_eq!(WrkUrl::parse(text), None, "{text}");
         }
     }
 }

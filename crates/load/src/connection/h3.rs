@@ -17,7 +17,7 @@ use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
 use crate::quic::{EarlyData, QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
 use crate::script::CaptureSpec;
-use crate::tls::TypedTls;
+use crate::tls::GivenTlsOptions;
 
 /// Maximum number of request bytes that may wait for flow control. While more bytes are waiting, no
 /// request starts.
@@ -526,7 +526,7 @@ impl H3 {
                 return Progress::Broken(outcome, Reason::Text(text));
             }
             QuicEnd::Tls(_) | QuicEnd::Alert(_) if !is_idle => {
-                let reason = Reason::of_quic(&end, TypedTls::default());
+                let reason = Reason::of_quic(&end, GivenTlsOptions::default());
                 return Progress::Broken(Outcome::Tls, reason);
             }
             _ => Some(Reason::Text(text)),

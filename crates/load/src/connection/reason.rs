@@ -9,7 +9,7 @@ use prony_protocol::{h1, h2};
 
 use super::fault::{ResetCode, StreamFault};
 use crate::quic::QuicEnd;
-use crate::tls::{PeerSpeaks, TypedTls};
+use crate::tls::{GivenTlsOptions, PeerSpeaks};
 
 /// Names of gRPC's status codes.
 const GRPC_STATUSES: [&str; 17] = [
@@ -95,12 +95,12 @@ impl Reason {
     }
 
     /// The reason why a QUIC connection was not established.
-    pub(crate) fn of_quic(end: &QuicEnd, typed: TypedTls) -> Reason {
+    pub(crate) fn of_quic(end: &QuicEnd, given: GivenTlsOptions) -> Reason {
         match end {
-            QuicEnd::Tls(error) => Reason::of_tls(error, PeerSpeaks::Tls, typed),
+            QuicEnd::Tls(error) => Reason::of_tls(error, PeerSpeaks::Tls, given),
             QuicEnd::Alert(alert) => {
                 let error = rustls::Error::AlertReceived((*alert).into());
-                Reason::of_tls(&error, PeerSpeaks::Tls, typed)
+                Reason::of_tls(&error, PeerSpeaks::Tls, given)
             }
             QuicEnd::Closed { .. } | QuicEnd::Aborted { .. } => Reason::Text(end.to_string()),
         }
@@ -108,7 +108,11 @@ impl Reason {
 
     /// The reason for a TLS error, with a hint that depends on the bytes that the peer sent and on
     /// the settings that the user has set.
-    pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks, typed: TypedTls) -> Reason {
+    pub(crate) fn of_tls(
+        error: &rustls::Error,
+        peer: PeerSpeaks,
+        given: GivenTlsOptions,
+    ) -> Reason {
         use rustls::AlertDescription::{
             BadCertificate, CertificateRequired, CertificateUnknown, HandshakeFailure,
             InternalError, NoApplicationProtocol, ProtocolVersion, UnknownCA, UnrecognisedName,
@@ -130,7 +134,7 @@ impl Reason {
                             CA:FALSE";
                 return Reason::Text(text.to_owned());
             }
-            InvalidCertificate(certificate) => hint_of_certificate(certificate, typed),
+            InvalidCertificate(certificate) => hint_of_certificate(certificate, given),
             InvalidMessage(_) if peer == PeerSpeaks::Http => {
                 "; the server responded with cleartext HTTP: use http:// for this port"
             }
@@ -146,7 +150,7 @@ impl Reason {
                 "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
                  --tls-max, --ciphers)"
             }
-            AlertReceived(CertificateRequired) if typed.cert => {
+            AlertReceived(CertificateRequired) if given.cert => {
                 "; the server requires a client certificate, and accepts none of the CA that signed \
                  the one in --cert"
             }
@@ -156,7 +160,7 @@ impl Reason {
             AlertReceived(
                 BadCertificate | UnknownCA | UnsupportedCertificate | CertificateUnknown,
             ) => "; the server does not accept the client certificate (--cert, --key)",
-            AlertReceived(UnrecognisedName | InternalError) if typed.sni => {
+            AlertReceived(UnrecognisedName | InternalError) if given.sni => {
                 "; the server may have no certificate for the name in --sni"
             }
             AlertReceived(UnrecognisedName) => {
@@ -176,19 +180,19 @@ impl Reason {
 }
 
 /// Returns a hint about a rejected certificate.
-fn hint_of_certificate(error: &rustls::CertificateError, typed: TypedTls) -> &'static str {
+fn hint_of_certificate(error: &rustls::CertificateError, given: GivenTlsOptions) -> &'static str {
     use rustls::CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
         NotValidYetContext, UnknownIssuer,
     };
     match error {
         // Only the signature of the handshake was checked.
-        _ if typed.insecure => "",
-        UnknownIssuer if typed.ca => {
+        _ if given.insecure => "",
+        UnknownIssuer if given.ca => {
             "; no certificate in the --ca file belongs to the CA that signed it; name that CA's \
              file, or use --insecure to accept any certificate"
         }
-        NotValidForName | NotValidForNameContext { .. } if typed.sni => {
+        NotValidForName | NotValidForNameContext { .. } if given.sni => {
             "; the certificate does not have the name in --sni; use one of its names, or accept any \
              certificate with --insecure"
         }

@@ -101,7 +101,7 @@ impl HttpSession {
                     if !has_streams {
                         events.clear();
                     }
-                    let reason = Reason::of_tls(&error, tls.peer_speaks(), tls.typed());
+                    let reason = Reason::of_tls(&error, tls.peer_speaks(), tls.given());
                     return Progress::Broken(Outcome::Tls, reason);
                 }
             }

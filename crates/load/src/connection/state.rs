@@ -144,7 +144,7 @@ impl ConnectionState {
         now: Nanos,
     ) -> Result<(), Reason> {
         let tls = Tls::new(client, name)
-            .map_err(|error| Reason::of_tls(&error, PeerSpeaks::Unknown, client.typed))?;
+            .map_err(|error| Reason::of_tls(&error, PeerSpeaks::Unknown, client.given))?;
         *self = ConnectionState::Handshaking {
             connect,
             since: now,
@@ -201,7 +201,7 @@ impl ConnectionState {
             Ok(_) if tls.peer_has_closed() => return closed_in_handshake(),
             Ok(_) => return Progress::Open,
             Err(error) => {
-                let reason = Reason::of_tls(&error, tls.peer_speaks(), tls.typed());
+                let reason = Reason::of_tls(&error, tls.peer_speaks(), tls.given());
                 return Progress::Broken(Outcome::Tls, reason);
             }
         };

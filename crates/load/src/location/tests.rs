@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn url(typed: &str) -> Url {
-    Url::parse(typed, None).unwrap()
+fn url(text: &str) -> Url {
+    Url::parse(text, None).unwrap()
 }
 
 fn led(base: &str, location: &str) -> String {

@@ -39,7 +39,7 @@ impl<'a> QuicProbe<'a> {
         is_stopped: &'a dyn Fn() -> bool,
     ) -> Result<QuicProbe<'a>, ProbeError> {
         let client = spec.tls.as_ref().map(|tls| tls.client(1));
-        let typed = client.as_ref().map(|client| client.typed);
+        let given = client.as_ref().map(|client| client.given);
         let client = client.as_ref().and_then(QuicClient::new);
         let client = client.ok_or(ProbeFault::NoTls)?;
         let datagrams = UdpDatagrams::new(1).map_err(ProbeFault::NoSocket)?;
@@ -65,7 +65,7 @@ impl<'a> QuicProbe<'a> {
                 let end = error.get_ref().and_then(|error| error.downcast_ref());
                 Err(match end {
                     Some(end) => {
-                        let reason = Reason::of_quic(end, typed.unwrap_or_default());
+                        let reason = Reason::of_quic(end, given.unwrap_or_default());
                         ProbeFault::Failed(QuicEnd::outcome(end), reason)
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => {

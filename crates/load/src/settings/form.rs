@@ -109,15 +109,15 @@ impl FormField {
 impl FromStr for FormField {
     type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<FormField, SettingsError> {
+    fn from_str(text: &str) -> Result<FormField, SettingsError> {
         let expected = || {
-            SettingsError::from(format!("\"{typed}\" is not a form field")).hint(
+            SettingsError::from(format!("\"{text}\" is not a form field")).hint(
                 "write NAME=VALUE, NAME=@FILE or NAME=<FILE, with ;type=TYPE or ;filename=NAME \
                  after it if needed",
             )
         };
-        let wrong = |error: SettingsError| error.at(format!("\"{typed}\""));
-        let (name, rest) = typed.split_once('=').ok_or_else(expected)?;
+        let wrong = |error: SettingsError| error.at(format!("\"{text}\""));
+        let (name, rest) = text.split_once('=').ok_or_else(expected)?;
         if name.is_empty() {
             return Err(expected());
         }
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn invalid_fields_are_refused_with_a_hint() {
-        for (typed, reason) in [
+        for (text, reason) in [
             ("a", "NAME=VALUE"),
             ("=a", "NAME=VALUE"),
             ("a=@", "file is missing"),
@@ -394,8 +394,8 @@ mod tests {
             ("a=b;type=png", "media type"),
             ("a=b;type=a/b\r\nX: y", "media type"),
         ] {
-            let error = typed.parse::<FormField>().unwrap_err().to_string();
-            assert!(error.contains(reason), "{typed}: {error}");
+            let error = text.parse::<FormField>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
         }
         let missing = "a=@/nowhere/x".parse().unwrap();
         let error = encode(&[missing], 0).unwrap_err().to_string();

@@ -18,9 +18,9 @@ pub struct HttpProxy {
 impl FromStr for HttpProxy {
     type Err = SettingsError;
 
-    fn from_str(typed: &str) -> Result<HttpProxy, SettingsError> {
-        let rest = match typed.split_once("://") {
-            None => typed,
+    fn from_str(text: &str) -> Result<HttpProxy, SettingsError> {
+        let rest = match text.split_once("://") {
+            None => text,
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
             Some((scheme, _)) => {
                 let cause = format!("the scheme {scheme} is not supported for proxies");
@@ -92,15 +92,15 @@ impl HttpProxy {
 mod tests {
     use super::*;
 
-    fn parsed(typed: &str) -> Result<(String, u16, Option<String>), SettingsError> {
-        let proxy: HttpProxy = typed.parse()?;
+    fn parsed(text: &str) -> Result<(String, u16, Option<String>), SettingsError> {
+        let proxy: HttpProxy = text.parse()?;
         let credentials = proxy.credentials.map(|it| it.as_str().to_owned());
         Ok((proxy.host, proxy.port, credentials))
     }
 
     #[test]
     fn proxies_can_be_written_in_several_ways() {
-        for (typed, host, port, credentials) in [
+        for (text, host, port, credentials) in [
             ("h:3128", "h", 3128, None),
             ("h", "h", 80, None),
             ("http://h:1/", "h", 1, None),
@@ -110,11 +110,11 @@ mod tests {
             ("http://u:p@w@h", "h", 80, Some("u:p@w")),
         ] {
             let expected = (host.to_owned(), port, credentials.map(str::to_owned));
-            assert_eq!(parsed(typed), Ok(expected.clone()), "{typed}");
-            let written = typed.parse::<HttpProxy>().unwrap().url_with_credentials();
+            assert_eq!(parsed(text), Ok(expected.clone()), "{text}");
+            let written = text.parse::<HttpProxy>().unwrap().url_with_credentials();
             assert_eq!(parsed(&written), Ok(expected), "{written}");
         }
-        for (typed, why) in [
+        for (text, why) in [
             ("https://h:1", "cleartext"),
             ("socks5://h:1", "the scheme socks5 is not supported"),
             ("h:0", "port 0"),
@@ -123,8 +123,8 @@ mod tests {
             ("h/path", "no path"),
             ("%ff@h", "UTF-8"),
         ] {
-            let error = parsed(typed).unwrap_err().to_string();
-            assert!(error.contains(why), "{typed}: {error}");
+            let error = parsed(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
         }
         let error = parsed("user:secret@h:0").unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");

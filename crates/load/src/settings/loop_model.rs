@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn settings(words: &str) -> LoadSettings {
-        LoadSettings::typed(words)
+        LoadSettings::from_flags(words)
     }
 
     #[test]
@@ -225,10 +225,12 @@ mod tests {
             ("--think 1m -n 5", true),
             ("--think 1m -n 5 -d 30s", false),
         ] {
-            let checked = LoadSettings::typed(words).check_think();
+            let checked = LoadSettings::from_flags(words).check_think();
             assert_eq!(checked.is_ok(), is_fine, "{words}");
         }
-        let error = LoadSettings::typed("--think 1m").check_think().unwrap_err();
+        let error = LoadSettings::from_flags("--think 1m")
+            .check_think()
+            .unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("--think 60s") && text.contains("--duration"),

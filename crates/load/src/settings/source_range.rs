@@ -27,26 +27,26 @@ impl FromStr for SourceRange {
     /// Parses `ADDR`, `CIDR` or `FIRST-LAST`. A network means its hosts: all addresses except the
     /// first one and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1). If a network has no
     /// other addresses, these are included.
-    fn from_str(typed: &str) -> Result<SourceRange, SettingsError> {
-        let range = if let Some((network, length)) = typed.split_once('/') {
-            network_range(typed, network, length)?
-        } else if let Some((first, last)) = typed.split_once('-') {
-            let (first, last) = (address(typed, first)?, address(typed, last)?);
+    fn from_str(text: &str) -> Result<SourceRange, SettingsError> {
+        let range = if let Some((network, length)) = text.split_once('/') {
+            network_range(text, network, length)?
+        } else if let Some((first, last)) = text.split_once('-') {
+            let (first, last) = (address(text, first)?, address(text, last)?);
             if first.is_ipv4() != last.is_ipv4() {
                 let error =
-                    format!("\"{typed}\" begins in one address family and ends in the other");
+                    format!("\"{text}\" begins in one address family and ends in the other");
                 return Err(error.into());
             }
             let Some(more) = number(last).checked_sub(number(first)) else {
-                return Err(format!("\"{typed}\" ends before it begins").into());
+                return Err(format!("\"{text}\" ends before it begins").into());
             };
             SourceRange::new(first, more.saturating_add(1))
         } else {
-            SourceRange::new(address(typed, typed)?, 1)
+            SourceRange::new(address(text, text)?, 1)
         };
         for address in [range.first, range.last()] {
             if let Some(reason) = unusable_reason(address) {
-                return Err(format!("\"{typed}\": {address} {reason}").into());
+                return Err(format!("\"{text}\": {address} {reason}").into());
             }
         }
         Ok(range)
@@ -159,28 +159,28 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-fn address(typed: &str, part: &str) -> Result<IpAddr, SettingsError> {
+fn address(text: &str, part: &str) -> Result<IpAddr, SettingsError> {
     if part.contains('%') {
-        return Err(format!("\"{typed}\": an address with a zone can't be a source").into());
+        return Err(format!("\"{text}\": an address with a zone can't be a source").into());
     }
     part.trim_matches(['[', ']']).parse().map_err(|_| {
-        SettingsError::from(format!("\"{typed}\" is not a source"))
+        SettingsError::from(format!("\"{text}\" is not a source"))
             .hint("write an address, a network like 10.0.0.0/24 or a range like 10.0.0.1-10.0.0.9")
     })
 }
 
-fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange, SettingsError> {
-    let first = address(typed, network)?;
+fn network_range(text: &str, network: &str, length: &str) -> Result<SourceRange, SettingsError> {
+    let first = address(text, network)?;
     let bits = bits(first);
     let length: u32 = length
         .parse()
         .ok()
         .filter(|&length| length <= bits)
-        .ok_or_else(|| format!("\"{typed}\": the prefix length must be from 0 to {bits}"))?;
+        .ok_or_else(|| format!("\"{text}\": the prefix length must be from 0 to {bits}"))?;
     let free = bits - length;
     let size = 1u128.checked_shl(free).unwrap_or(u128::MAX);
     if number(first) & (size - 1) != 0 {
-        let error = SettingsError::from(format!("\"{typed}\" is an address within a network"));
+        let error = SettingsError::from(format!("\"{text}\" is an address within a network"));
         return Err(error
             .hint(format!("write {first} for that address only"))
             .hint(format!(
@@ -218,13 +218,13 @@ fn unusable_reason(address: IpAddr) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn range(typed: &str) -> SourceRange {
-        typed.parse().unwrap()
+    fn range(text: &str) -> SourceRange {
+        text.parse().unwrap()
     }
 
     #[test]
     fn sources_can_be_written_in_all_forms() {
-        for (typed, first, last, count) in [
+        for (text, first, last, count) in [
             ("127.0.0.5", "127.0.0.5", "127.0.0.5", 1),
             ("127.0.0.2-127.0.1.1", "127.0.0.2", "127.0.1.1", 256),
             ("127.0.0.0/8", "127.0.0.1", "127.255.255.254", (1 << 24) - 2),
@@ -238,17 +238,17 @@ mod tests {
             ("fd00::9/128", "fd00::9", "fd00::9", 1),
             ("fd00::/64", "fd00::1", "fd00::1:0:0", 1 << 32),
         ] {
-            let range = range(typed);
+            let range = range(text);
             let ends = (range.first().to_string(), range.last().to_string());
-            assert_eq!(ends, (first.to_owned(), last.to_owned()), "{typed}");
-            assert_eq!(range.count(), count, "{typed}");
-            assert_eq!(range.to_string(), typed.replace(['[', ']'], ""));
+            assert_eq!(ends, (first.to_owned(), last.to_owned()), "{text}");
+            assert_eq!(range.count(), count, "{text}");
+            assert_eq!(range.to_string(), text.replace(['[', ']'], ""));
         }
     }
 
     #[test]
     fn invalid_sources_are_refused_with_a_reason() {
-        for (typed, reason) in [
+        for (text, reason) in [
             ("", "is not a source"),
             ("localhost", "is not a source"),
             ("127.0.0.1:80", "is not a source"),
@@ -266,14 +266,14 @@ mod tests {
             ("fe80::1", "link-local"),
             ("fe80::1%lo", "zone"),
         ] {
-            let error = typed.parse::<SourceRange>().unwrap_err().to_string();
-            assert!(error.contains(reason), "{typed}: {error}");
+            let error = text.parse::<SourceRange>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 
     #[test]
     fn the_networks_of_a_range_add_up_to_the_range() {
-        for (typed, networks) in [
+        for (text, networks) in [
             ("10.4.0.0/14", "10.4.0.0/14"),
             ("10.0.0.7", "10.0.0.7/32"),
             ("10.0.0.0-10.0.0.255", "10.0.0.0/24"),
@@ -284,9 +284,9 @@ mod tests {
             ("fd00::/64", "fd00::/64"),
             ("fd00::2-fd00::3", "fd00::2/127"),
         ] {
-            let found = range(typed).networks();
+            let found = range(text).networks();
             let found: Vec<_> = found.iter().map(|(a, l)| format!("{a}/{l}")).collect();
-            assert_eq!(found.join(" "), networks, "{typed}");
+            assert_eq!(found.join(" "), networks, "{text}");
         }
         let wide = range("1.0.0.0-223.255.255.255");
         let sizes = wide

@@ -11,7 +11,7 @@ mod flags;
 
 impl LoadSettings {
     /// Parses flags into settings.
-    pub(crate) fn typed(words: &str) -> LoadSettings {
+    pub(crate) fn from_flags(words: &str) -> LoadSettings {
         LoadSettings::try_typed(words).unwrap()
     }
 
@@ -146,13 +146,13 @@ const CONTRADICTORY: &[&str] = &[
 #[test]
 fn each_setting_takes_its_unit_and_refuses_another() {
     for words in GOOD {
-        LoadSettings::typed(words).check().unwrap();
+        LoadSettings::from_flags(words).check().unwrap();
     }
     for words in BAD {
         assert!(LoadSettings::try_typed(words).is_err(), "{words}");
     }
     for words in CONTRADICTORY {
-        let error = LoadSettings::typed(words).check().unwrap_err();
+        let error = LoadSettings::from_flags(words).check().unwrap_err();
         let flag = flag_of(error.setting().unwrap());
         assert!(words.starts_with(&flag), "{words}: {error}");
         assert!(error.to_string().starts_with(&flag), "{words}: {error}");
@@ -162,7 +162,7 @@ fn each_setting_takes_its_unit_and_refuses_another() {
 #[test]
 fn values_round_trip() {
     for words in GOOD {
-        let settings = LoadSettings::typed(words);
+        let settings = LoadSettings::from_flags(words);
         let json = serde_json::to_string(&settings).unwrap();
         let again: LoadSettings = serde_json::from_str(&json).unwrap();
         assert_eq!(again, settings, "{json}");
@@ -201,7 +201,7 @@ fn defaults_of_the_table_are_values_or_described() {
 #[test]
 fn every_setting_has_an_example_that_round_trips() {
     let all = GOOD.join(" ") + " --expect-sha256 " + &"0f".repeat(32);
-    let given = LoadSettings::typed(&all).given();
+    let given = LoadSettings::from_flags(&all).given();
     let given: Vec<&str> = given.iter().map(|setting| setting.key.as_str()).collect();
     assert_eq!(given, LoadSettings::KEYS);
 }

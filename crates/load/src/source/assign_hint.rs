@@ -46,8 +46,8 @@ fn routes(range: SourceRange) -> String {
 mod tests {
     use super::*;
 
-    fn hint(typed: &str) -> String {
-        let range: SourceRange = typed.parse().unwrap();
+    fn hint(text: &str) -> String {
+        let range: SourceRange = text.parse().unwrap();
         assign_hint(range, range.first())
     }
 

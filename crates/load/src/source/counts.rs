@@ -105,8 +105,8 @@ fn totals([connections, ok, failed]: Counts) -> SourceTotals {
 mod tests {
     use super::*;
 
-    fn sources(typed: &str) -> Sources {
-        Sources::new(&crate::LoadSettings::typed(typed)).unwrap()
+    fn sources(text: &str) -> Sources {
+        Sources::new(&crate::LoadSettings::from_flags(text)).unwrap()
     }
 
     #[test]

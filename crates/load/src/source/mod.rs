@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     fn sources(words: &str) -> Sources {
-        Sources::new(&LoadSettings::typed(words)).unwrap()
+        Sources::new(&LoadSettings::from_flags(words)).unwrap()
     }
 
     fn selector(connection: u64) -> SourceSelector {
@@ -362,8 +362,8 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_range_and_some_between_are_tried() {
-        let all = |typed: &str| {
-            let range: SourceRange = typed.parse().unwrap();
+        let all = |text: &str| {
+            let range: SourceRange = text.parse().unwrap();
             tried(range).map(|it| it.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(all("10.0.0.5"), ["10.0.0.5"]);
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn contradictory_settings_are_refused() {
         let refused = |words: &str| {
-            let error = Sources::new(&LoadSettings::typed(words)).unwrap_err();
+            let error = Sources::new(&LoadSettings::from_flags(words)).unwrap_err();
             error.to_string()
         };
         let error = refused("--source 10.0.0.1-10.0.0.9 --source 10.0.0.9");

@@ -39,7 +39,7 @@ pub(crate) const HTTP3: &[u8] = b"h3";
 
 /// TLS settings that a hint must not recommend, because the user has set them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TypedTls {
+pub(crate) struct GivenTlsOptions {
     pub(crate) insecure: bool,
     pub(crate) ca: bool,
     pub(crate) sni: bool,
@@ -50,7 +50,7 @@ pub(crate) struct TypedTls {
 #[derive(Debug)]
 pub(crate) struct TlsSettings {
     config: ClientConfig,
-    pub(crate) typed: TypedTls,
+    pub(crate) given: GivenTlsOptions,
     verifier: Arc<dyn ServerCertVerifier>,
     resumption: bool,
     /// Protocols offered by ALPN, the preferred one first.
@@ -62,7 +62,7 @@ pub(crate) struct TlsSettings {
 #[derive(Debug, Clone)]
 pub(crate) struct TlsClient {
     pub(crate) config: Arc<ClientConfig>,
-    pub(crate) typed: TypedTls,
+    pub(crate) given: GivenTlsOptions,
     pub(super) alpn: &'static [&'static [u8]],
     /// True if sessions are kept for later connections.
     pub(super) resumption: bool,
@@ -109,7 +109,7 @@ impl TlsSettings {
         config.enable_secret_extraction = true;
         Ok(TlsSettings {
             config,
-            typed: TypedTls {
+            given: GivenTlsOptions {
                 insecure: settings.insecure,
                 ca: settings.ca.is_some(),
                 sni: settings.sni.is_some(),
@@ -132,7 +132,7 @@ impl TlsSettings {
         }
         TlsClient {
             config: Arc::new(config),
-            typed: self.typed,
+            given: self.given,
             alpn: self.alpn,
             resumption: self.resumption,
         }

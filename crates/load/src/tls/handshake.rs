@@ -7,7 +7,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError};
 
 use super::records::{PeerSpeaks, RecordScan};
 use super::traffic::TlsTraffic;
-use super::{NegotiatedTls, TlsBuffers, TlsClient, TypedTls};
+use super::{GivenTlsOptions, NegotiatedTls, TlsBuffers, TlsClient};
 
 /// Largest amount of application data that a correct server sends during a handshake, in bytes.
 const EARLY_BYTES_MAX: usize = 64 * 1024;
@@ -30,7 +30,7 @@ pub(crate) struct TlsHandshake {
     done: bool,
     peer_has_closed: bool,
     records: RecordScan,
-    pub(super) typed: TypedTls,
+    pub(super) given: GivenTlsOptions,
     alpn: &'static [&'static [u8]],
     keeps_tickets: bool,
 }
@@ -49,7 +49,7 @@ impl TlsHandshake {
             done: false,
             peer_has_closed: false,
             records: RecordScan::default(),
-            typed: client.typed,
+            given: client.given,
             alpn: client.alpn,
             keeps_tickets: client.resumption,
         };

@@ -31,7 +31,7 @@ use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedC
 
 use prony_record::Negotiated;
 
-pub(crate) use config::{HTTP2, HTTP3, TlsClient, TlsSettings, TypedTls};
+pub(crate) use config::{GivenTlsOptions, HTTP2, HTTP3, TlsClient, TlsSettings};
 use handshake::TlsHandshake;
 pub(crate) use records::PeerSpeaks;
 pub use suites::openssl_name;
@@ -159,10 +159,10 @@ impl Tls {
     }
 
     /// TLS settings that the user has set. After the handshake, no hint needs them.
-    pub(crate) fn typed(&self) -> TypedTls {
+    pub(crate) fn given(&self) -> GivenTlsOptions {
         match self {
-            Tls::Handshaking(handshake) => handshake.typed,
-            Tls::Open(_) => TypedTls::default(),
+            Tls::Handshaking(handshake) => handshake.given,
+            Tls::Open(_) => GivenTlsOptions::default(),
         }
     }
 

@@ -30,8 +30,8 @@ pub(super) fn chosen(
 ) -> Result<Vec<SupportedCipherSuite>, SettingsError> {
     names
         .iter()
-        .map(|typed| {
-            let suite = find(typed)?;
+        .map(|text| {
+            let suite = find(text)?;
             if versions.iter().any(|known| **known == *suite.version()) {
                 return Ok(suite);
             }
@@ -41,23 +41,23 @@ pub(super) fn chosen(
             };
             let error = SettingsError::of("ciphers");
             let error = error.text(format!(
-                ": {typed} is a cipher suite of TLS {version}, which "
+                ": {text} is a cipher suite of TLS {version}, which "
             ));
             Err(error.and_value(setting, bound).text(" excludes"))
         })
         .collect()
 }
 
-fn find(typed: &str) -> Result<SupportedCipherSuite, SettingsError> {
+fn find(text: &str) -> Result<SupportedCipherSuite, SettingsError> {
     let all = aws_lc_rs::ALL_CIPHER_SUITES;
     let is_meant = |suite: &&SupportedCipherSuite| {
         let name = name(**suite);
-        name.eq_ignore_ascii_case(typed) || openssl_name(&name).eq_ignore_ascii_case(typed)
+        name.eq_ignore_ascii_case(text) || openssl_name(&name).eq_ignore_ascii_case(text)
     };
     all.iter().find(is_meant).copied().ok_or_else(|| {
         let known: Vec<_> = all.iter().map(|suite| name(*suite)).collect();
         SettingsError::of("ciphers").text(format!(
-            ": \"{typed}\" is not supported by this TLS library; choose from {}",
+            ": \"{text}\" is not supported by this TLS library; choose from {}",
             known.join(", ")
         ))
     })

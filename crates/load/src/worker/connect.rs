@@ -344,8 +344,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .and_then(|error| error.downcast_ref::<QuicEnd>());
         let (outcome, reason) = match quic {
             Some(end) => {
-                let typed = self.targets.tls.as_ref().map(|tls| tls.typed);
-                let reason = Reason::of_quic(end, typed.unwrap_or_default());
+                let given = self.targets.tls.as_ref().map(|tls| tls.given);
+                let reason = Reason::of_quic(end, given.unwrap_or_default());
                 (end.outcome(), reason)
             }
             None => (system::connect_outcome(error), Reason::of_io(error)),

@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn cached_redirects_take_bounded_memory() {
-        let options = LoadSettings::typed("-c 1 --follow 5");
+        let options = LoadSettings::from_flags("-c 1 --follow 5");
         let spec = options.resolve(Some("http://127.0.0.1:1/")).unwrap();
         let mut redirects = Redirects::new(&spec, 1).unwrap();
         for number in 0..50_000_u32 {

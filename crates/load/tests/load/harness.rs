@@ -29,15 +29,15 @@ pub(crate) fn io() -> &'static str {
 
 /// Parses flags into settings, with one worker unless the flags give a number.
 pub(crate) fn options(words: &[&str]) -> LoadSettings {
-    let mut typed = Vec::new();
+    let mut text = Vec::new();
     if !words.contains(&"-t") {
-        typed.extend(["-t", "1"]);
+        text.extend(["-t", "1"]);
     }
     if !words.contains(&"--io") {
-        typed.extend(["--io", io()]);
+        text.extend(["--io", io()]);
     }
-    typed.extend(words);
-    serde_json::from_value(flags::settings(typed)).unwrap()
+    text.extend(words);
+    serde_json::from_value(flags::settings(text)).unwrap()
 }
 
 pub(crate) fn resolve(url: &str, words: &[&str]) -> Result<LoadSpec, SpecError> {

@@ -60,7 +60,7 @@ fn proxy(heads: &Heads, connect_response: &'static [u8]) -> Raw {
 const MADE: &[u8] = b"HTTP/1.1 200 Connection established\r\nX-Via: test\r\n\r\n";
 
 /// The proxy in the form that `--proxy` takes.
-fn typed(proxy: &Raw) -> String {
+fn authority_of(proxy: &Raw) -> String {
     let url = proxy.url();
     url.trim_start_matches("http://")
         .trim_end_matches('/')
@@ -74,7 +74,7 @@ fn cleartext_requests_to_a_proxy_have_absolute_urls_and_share_connections() {
     let folder = tempfile::tempdir().unwrap();
     let urls = folder.path().join("urls.txt");
     std::fs::write(&urls, "http://127.0.0.9:81/x?y\nhttp://[::1]/\n/z\n").unwrap();
-    let with = format!("http://us%40er:p@{}", typed(&between));
+    let with = format!("http://us%40er:p@{}", authority_of(&between));
     let words = [
         "-n",
         "6",
@@ -88,7 +88,10 @@ fn cleartext_requests_to_a_proxy_have_absolute_urls_and_share_connections() {
     let record = load_with("http://127.0.0.7/", &words);
     assert_eq!(outcomes(&record), [(Outcome::Ok, 6)]);
     assert_eq!(record.totals.connections_opened, 1);
-    assert_eq!(record.load.proxy.as_deref(), Some(&typed(&between)[..]));
+    assert_eq!(
+        record.load.proxy.as_deref(),
+        Some(&authority_of(&between)[..])
+    );
     let heads = heads.lock().unwrap();
     for (head, (line, host)) in heads.iter().zip([
         ("GET http://127.0.0.9:81/x?y HTTP/1.1", "127.0.0.9:81"),
@@ -111,7 +114,7 @@ fn cleartext_requests_to_a_proxy_have_absolute_urls_and_share_connections() {
 fn redirects_go_through_the_proxy_too() {
     let heads = Heads::default();
     let between = proxy(&heads, MADE);
-    let words = format!("-n 3 -c 1 --follow 1 --proxy {}", typed(&between));
+    let words = format!("-n 3 -c 1 --follow 1 --proxy {}", authority_of(&between));
     let record = load("http://127.0.0.7/away", &words);
     assert_eq!(
         (record.totals.redirected, record.totals.connections_opened),
@@ -122,7 +125,7 @@ fn redirects_go_through_the_proxy_too() {
 }
 
 fn through(served: &Served, between: &Raw, words: &str) -> Record {
-    let (ca, between) = (served.ca(), typed(between));
+    let (ca, between) = (served.ca(), authority_of(between));
     let mut all = vec!["--ca", text(&ca), "--proxy", &between];
     all.extend(words.split_whitespace());
     load_with(&served.url("/bytes/5000"), &all)
@@ -181,12 +184,12 @@ fn a_probe_goes_through_the_tunnel() {
     let between = proxy(&heads, MADE);
     let spec = resolve(
         &served.url("/bytes/7"),
-        &["--ca", text(&ca), "--proxy", &typed(&between)],
+        &["--ca", text(&ca), "--proxy", &authority_of(&between)],
     );
     let response = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap();
     assert_eq!((response.status, response.body.length), (200, 7));
     let between = proxy(&heads, b"HTTP/1.1 403 No\r\n\r\n");
-    let spec = resolve(&served.url("/"), &["--proxy", &typed(&between)]);
+    let spec = resolve(&served.url("/"), &["--proxy", &authority_of(&between)]);
     let error = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();
     assert_eq!(
         error.to_string(),

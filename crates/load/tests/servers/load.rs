@@ -17,17 +17,17 @@ pub(crate) fn settings(words: &[&str]) -> LoadSettings {
 
 /// Runs a load, with one worker by default.
 pub(crate) fn run(url: &str, words: &[&str]) -> Record {
-    let mut typed = Vec::new();
+    let mut text = Vec::new();
     if !words.contains(&"-t") {
-        typed.extend(["-t", "1"]);
+        text.extend(["-t", "1"]);
     }
     // Without `--timeout`, the limit is long, so a stall of the machine doesn't look like a stall
     // of the server.
     if !words.contains(&"--timeout") {
-        typed.extend(["--timeout", "2m"]);
+        text.extend(["--timeout", "2m"]);
     }
-    typed.extend(words);
-    let spec = settings(&typed).resolve(Some(url));
+    text.extend(words);
+    let spec = settings(&text).resolve(Some(url));
     let spec = spec.unwrap_or_else(|error| panic!("{url} {words:?}: {error}"));
     let record = prony_load::run(&spec, &Control::new(1)).unwrap();
     record.totals.check().unwrap();

@@ -15,21 +15,21 @@ pub(crate) fn probes(experiment: &Experiment) -> Vec<Figure> {
     goals.filter_map(|goal| of_goal(experiment, goal)).collect()
 }
 
-fn of_goal(experiment: &Experiment, typed: &str) -> Option<Figure> {
-    let goal = Goal::parse(typed).ok()?;
+fn of_goal(experiment: &Experiment, text: &str) -> Option<Figure> {
+    let goal = Goal::parse(text).ok()?;
     let verdict = &experiment.verdict;
     let variants: Vec<ProbePoints> = (0..verdict.variants.len())
         .map(|variant| ProbePoints {
             name: verdict.variants[variant].name.clone(),
             color: palette::variant(variant),
-            points: points(experiment, variant, typed),
+            points: points(experiment, variant, text),
             capacity: level(verdict, variant, Metric::CapacityPerS),
         })
         .collect();
     if variants.iter().all(|variant| variant.points.is_empty()) {
         return None;
     }
-    let phrase = goals_phrase(&[typed.to_owned()]);
+    let phrase = goals_phrase(&[text.to_owned()]);
     let metric = phrase.split(' ').next().unwrap_or_default().to_owned();
     let axis = GoalAxis {
         goal: phrase,
@@ -50,7 +50,7 @@ fn of_goal(experiment: &Experiment, typed: &str) -> Option<Figure> {
         capacities.collect::<Vec<_>>().join(", ")
     );
     Some(Figure {
-        name: format!("probes {typed}"),
+        name: format!("probes {text}"),
         title: format!("{} against the offered rate", axis.metric),
         caption: None,
         chart: chart::probes(label, &axis, &variants),

@@ -16,29 +16,29 @@ const NOT_FOUND: &str = "no such file or folder (name a folder that prony compar
 const UNFINISHED: &str = "the experiment has no complete block, so there is nothing to report (prony \
     compare --resume continues it)";
 
-/// Reads the run that `typed` names: a folder that `prony compare` wrote, a record, a folder of
+/// Reads the run that `path` names: a folder that `prony compare` wrote, a record, a folder of
 /// records, or a pattern such as `runs/*.json` that matches records.
 ///
 /// # Errors
 /// Returns an error if nothing was found or a file can't be read.
-pub fn read(typed: &Path) -> Result<Stored, FolderError> {
-    let content = if typed.is_dir() {
-        of_folder(typed)?
-    } else if typed.file_name().is_some_and(|name| name == "verdict.json") {
-        let dir = typed.parent().unwrap_or(Path::new("."));
+pub fn read(path: &Path) -> Result<Stored, FolderError> {
+    let content = if path.is_dir() {
+        of_folder(path)?
+    } else if path.file_name().is_some_and(|name| name == "verdict.json") {
+        let dir = path.parent().unwrap_or(Path::new("."));
         StoredContent::Experiment(Box::new(folder::read(dir)?))
-    } else if typed.exists() {
-        StoredContent::Loads(vec![record(typed)?])
-    } else if !is_pattern(typed) {
+    } else if path.exists() {
+        StoredContent::Loads(vec![record(path)?])
+    } else if !is_pattern(path) {
         return Err(FolderError::Malformed {
-            path: typed.to_owned(),
+            path: path.to_owned(),
             reason: NOT_FOUND.to_owned(),
         });
     } else {
-        StoredContent::Loads(records(matching(typed)?)?)
+        StoredContent::Loads(records(matching(path)?)?)
     };
     Ok(Stored {
-        source: typed.display().to_string(),
+        source: path.display().to_string(),
         content,
     })
 }

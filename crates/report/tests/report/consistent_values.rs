@@ -133,8 +133,8 @@ fn conditions_print_the_figures_of_the_report() {
         baseline: run.baseline.clone(),
         stored: None,
     };
-    let said = |typed: &str| {
-        let gate = Gate::parse(typed, &known).unwrap();
+    let said = |input: &str| {
+        let gate = Gate::parse(input, &known).unwrap();
         prony_wording::gate_results(gate.judge(&evidence))
             .remove(0)
             .text

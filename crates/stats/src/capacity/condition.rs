@@ -14,7 +14,7 @@ const METRIC: &str = "capacity";
 /// A `--fail-if` condition on a capacity, such as `capacity<8000`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityCondition {
-    typed: String,
+    input: String,
     relation: Relation,
     limit: f64,
 }
@@ -22,7 +22,7 @@ pub struct CapacityCondition {
 /// Reason why a text is not a condition on a capacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityConditionError {
-    typed: String,
+    input: String,
     reason: ConditionFault,
 }
 
@@ -35,7 +35,7 @@ enum ConditionFault {
 
 impl fmt::Display for CapacityConditionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.typed)?;
+        write!(f, "{}: ", self.input)?;
         match &self.reason {
             ConditionFault::OtherMetric => f.write_str("the only possible metric is capacity")?,
             ConditionFault::NoRelation => {
@@ -55,10 +55,10 @@ impl CapacityCondition {
     /// # Errors
     ///
     /// Returns the reason for the rejection and the accepted form.
-    pub fn parse(typed: &str) -> Result<CapacityCondition, CapacityConditionError> {
-        let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
+    pub fn parse(input: &str) -> Result<CapacityCondition, CapacityConditionError> {
+        let compact: String = input.chars().filter(|c| !c.is_whitespace()).collect();
         let refused = |reason| CapacityConditionError {
-            typed: typed.to_owned(),
+            input: input.to_owned(),
             reason,
         };
         let Some(rest) = compact.strip_prefix(METRIC) else {
@@ -72,7 +72,7 @@ impl CapacityCondition {
             .map_err(|error| refused(ConditionFault::Limit(error)))?
             .value();
         Ok(CapacityCondition {
-            typed: compact,
+            input: compact,
             relation,
             limit,
         })
@@ -101,10 +101,10 @@ impl CapacityCondition {
     }
 }
 
-/// Prints the condition as typed, without spaces.
+/// Prints the condition as input, without spaces.
 impl fmt::Display for CapacityCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.typed)
+        f.write_str(&self.input)
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn other_metrics_and_forms_are_refused() {
-        for typed in [
+        for input in [
             "p99<50ms",
             "capacity",
             "capacity=8000",
@@ -149,8 +149,8 @@ mod tests {
             "capacity<5ms",
             "",
         ] {
-            let error = CapacityCondition::parse(typed).expect_err(typed);
-            assert!(error.to_string().starts_with(typed), "{error}");
+            let error = CapacityCondition::parse(input).expect_err(input);
+            assert!(error.to_string().starts_with(input), "{error}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct CapacityDocument {
     pub machine: String,
     /// URL without credentials.
     pub url: String,
-    /// Goals as typed.
+    /// Goals as input.
     pub goals: Vec<String>,
     /// Spacing of the arrivals.
     pub arrivals: String,
@@ -60,7 +60,7 @@ pub struct CapacityDocument {
 /// A `--fail-if` condition with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionResult {
-    /// The condition as typed, without spaces.
+    /// The condition as input, without spaces.
     pub condition: String,
     /// Outcome of the condition.
     pub ruling: GateOutcome,

@@ -32,8 +32,8 @@ pub enum GoalError {
     Condition(GateError),
     /// The condition can't be a goal.
     Refused {
-        /// The goal as typed.
-        typed: String,
+        /// The goal as input.
+        input: String,
         /// Why it can't be a goal, with a hint.
         reason: &'static str,
     },
@@ -43,7 +43,7 @@ impl fmt::Display for GoalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GoalError::Condition(error) => error.fmt(f),
-            GoalError::Refused { typed, reason } => write!(f, "{typed}: {reason}"),
+            GoalError::Refused { input, reason } => write!(f, "{input}: {reason}"),
         }
     }
 }
@@ -56,11 +56,11 @@ impl Goal {
     /// # Errors
     ///
     /// Returns an error for a condition that can't be parsed or can't be a goal.
-    pub fn parse(typed: &str) -> Result<Goal, GoalError> {
-        let condition = LoadCondition::require(typed).map_err(GoalError::Condition)?;
+    pub fn parse(input: &str) -> Result<Goal, GoalError> {
+        let condition = LoadCondition::require(input).map_err(GoalError::Condition)?;
         let refused = |reason| {
-            let typed = typed.to_owned();
-            Err(GoalError::Refused { typed, reason })
+            let input = input.to_owned();
+            Err(GoalError::Refused { input, reason })
         };
         let QuantitySource::Measure(measure) = condition.quantity().what else {
             return refused("a goal is a time or a share of failed requests, such as p99<50ms");
@@ -234,7 +234,7 @@ impl ProbeResult {
     }
 }
 
-/// Prints the goal as typed, without spaces.
+/// Prints the goal as input, without spaces.
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.condition.fmt(f)

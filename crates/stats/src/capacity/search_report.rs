@@ -92,7 +92,7 @@ pub struct ProbeReport {
 /// Reading of one goal in a probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoalValue {
-    /// Goal as typed.
+    /// Goal as input.
     pub goal: String,
     /// True if the probe met the goal.
     pub met: bool,

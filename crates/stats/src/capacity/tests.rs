@@ -430,7 +430,7 @@ fn probes_of_a_fixed_length_keep_it() {
 
 #[test]
 fn goals_that_no_probe_can_judge_are_refused() {
-    for typed in [
+    for input in [
         "rate>100",
         "rate<100",
         "p99>50ms",
@@ -444,17 +444,17 @@ fn goals_that_no_probe_can_judge_are_refused() {
         "p99<50",
         "",
     ] {
-        let error = Goal::parse(typed).expect_err(typed);
-        assert!(error.to_string().contains(typed), "{error}");
+        let error = Goal::parse(input).expect_err(input);
+        assert!(error.to_string().contains(input), "{error}");
     }
-    for (typed, requests) in [
+    for (input, requests) in [
         ("p99<50ms", 1_000.0),
         ("p99.9 <= 50ms", 10_000.0),
         ("mean<5ms", 100.0),
         ("failed<0.1%", 10_000.0),
     ] {
-        assert_eq!(Goal::parse(typed).unwrap().requests_min(), requests);
+        assert_eq!(Goal::parse(input).unwrap().requests_min(), requests);
     }
-    let goals = ["p99<50ms", "mean<100ms", "failed<1%"].map(|typed| Goal::parse(typed).unwrap());
+    let goals = ["p99<50ms", "mean<100ms", "failed<1%"].map(|input| Goal::parse(input).unwrap());
     assert_eq!(Goal::longest_limit_s(&goals), 0.1);
 }

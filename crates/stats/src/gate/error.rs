@@ -5,8 +5,8 @@ use std::fmt;
 /// Parse error of a gate, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
-    pub(super) typed: String,
-    /// Start of the error in `typed`, in bytes. `to` is its end.
+    pub(super) input: String,
+    /// Start of the error in `input`, in bytes. `to` is its end.
     pub(super) from: usize,
     pub(super) to: usize,
     /// Description of the error, with the accepted alternatives.
@@ -16,13 +16,13 @@ pub struct GateError {
 /// Prints the message, followed by the condition with the error underlined.
 impl fmt::Display for GateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let before = self.typed[..self.from].chars().count();
-        let length = self.typed[self.from..self.to].chars().count().max(1);
+        let before = self.input[..self.from].chars().count();
+        let length = self.input[self.from..self.to].chars().count().max(1);
         write!(
             f,
             "{}\n  {}\n  {}{}",
             self.what,
-            self.typed,
+            self.input,
             " ".repeat(before),
             "^".repeat(length)
         )

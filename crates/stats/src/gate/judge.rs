@@ -36,7 +36,7 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
         }
     };
     Some(GateJudgement {
-        gate: gate.typed.clone(),
+        gate: gate.input.clone(),
         name: name.clone(),
         measure: measure.to_owned(),
         ruling: found.ruling,

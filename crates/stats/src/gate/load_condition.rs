@@ -19,8 +19,8 @@ use crate::quantity::Quantity;
 /// Condition on the record of one load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadCondition {
-    /// Text as typed, without spaces.
-    typed: String,
+    /// Text as input, without spaces.
+    input: String,
     quantity: Quantity,
     /// Relation between metric and limit that makes the record fail. For a requirement, it is the
     /// inverse of the typed relation.
@@ -83,19 +83,19 @@ impl LoadCondition {
     /// # Errors
     ///
     /// Returns the position of the first error and the accepted alternatives.
-    pub fn parse(typed: &str) -> Result<LoadCondition, GateError> {
-        let gate = Gate::parse(typed, &GateScope::default())?;
-        LoadCondition::from_gate(typed, gate, ConditionKind::FailIf)
+    pub fn parse(input: &str) -> Result<LoadCondition, GateError> {
+        let gate = Gate::parse(input, &GateScope::default())?;
+        LoadCondition::from_gate(input, gate, ConditionKind::FailIf)
     }
 
-    fn from_gate(typed: &str, gate: Gate, kind: ConditionKind) -> Result<LoadCondition, GateError> {
+    fn from_gate(input: &str, gate: Gate, kind: ConditionKind) -> Result<LoadCondition, GateError> {
         match gate.rule {
             GateRule::Figure {
                 quantity,
                 relation,
                 limit: GateLimit::Fixed { value, is_share },
             } => Ok(LoadCondition {
-                typed: typed.chars().filter(|c| !c.is_whitespace()).collect(),
+                input: input.chars().filter(|c| !c.is_whitespace()).collect(),
                 quantity,
                 failing: relation,
                 limit: value,
@@ -103,9 +103,9 @@ impl LoadCondition {
                 kind,
             }),
             GateRule::Figure { .. } | GateRule::Verdict { .. } => Err(GateError {
-                typed: typed.to_owned(),
+                input: input.to_owned(),
                 from: 0,
-                to: typed.len(),
+                to: input.len(),
                 what: "a single load can't be compared with another (use `prony report`)"
                     .to_owned(),
             }),
@@ -117,9 +117,9 @@ impl LoadCondition {
     /// # Errors
     ///
     /// Returns the same errors as [`LoadCondition::parse`].
-    pub fn require(typed: &str) -> Result<LoadCondition, GateError> {
-        let gate = Gate::require(typed, &GateScope::default())?;
-        LoadCondition::from_gate(typed, gate, ConditionKind::Require)
+    pub fn require(input: &str) -> Result<LoadCondition, GateError> {
+        let gate = Gate::require(input, &GateScope::default())?;
+        LoadCondition::from_gate(input, gate, ConditionKind::Require)
     }
 
     /// Parses an `--abort-if` condition, which is evaluated while the load runs.
@@ -128,14 +128,14 @@ impl LoadCondition {
     ///
     /// Returns the same errors as [`LoadCondition::parse`], and an error if the metric is known
     /// only at the end of a load.
-    pub fn abort(typed: &str) -> Result<LoadCondition, GateError> {
-        let condition = LoadCondition::parse(typed)?;
+    pub fn abort(input: &str) -> Result<LoadCondition, GateError> {
+        let condition = LoadCondition::parse(input)?;
         if condition.quantity.is_known_at_end() {
             let name = condition.name();
             return Err(GateError {
-                typed: typed.to_owned(),
+                input: input.to_owned(),
                 from: 0,
-                to: typed.len(),
+                to: input.len(),
                 what: format!("{name} is known only after the load has ended (use --fail-if)"),
             });
         }
@@ -202,16 +202,16 @@ impl LoadCondition {
         (self.limit, self.is_share)
     }
 
-    /// Returns the name of the metric as typed.
+    /// Returns the name of the metric as input.
     pub fn name(&self) -> &str {
-        let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());
-        &self.typed[..end]
+        let end = self.input.find(['<', '>']).unwrap_or(self.input.len());
+        &self.input[..end]
     }
 }
 
-/// Prints the condition as typed, without spaces.
+/// Prints the condition as input, without spaces.
 impl fmt::Display for LoadCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.typed)
+        f.write_str(&self.input)
     }
 }

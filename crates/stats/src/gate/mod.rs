@@ -45,7 +45,7 @@ pub use scope::GateScope;
 /// A gate that has been parsed and checked against the existing variants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    typed: String,
+    input: String,
     /// Indices of the variants that the gate applies to.
     subjects: Vec<usize>,
     rule: GateRule,
@@ -94,8 +94,8 @@ impl Gate {
     /// # Errors
     ///
     /// Returns the position of the first error and the accepted alternatives.
-    pub fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
-        parser::parse(typed, known)
+    pub fn parse(input: &str, known: &GateScope) -> Result<Gate, GateError> {
+        parser::parse(input, known)
     }
 
     /// Parses a requirement, which fails if a gate with the same text would pass. Results show it
@@ -104,8 +104,8 @@ impl Gate {
     /// # Errors
     ///
     /// Returns the same errors as [`Gate::parse`].
-    pub fn require(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
-        let gate = Gate::parse(typed, known)?;
+    pub fn require(input: &str, known: &GateScope) -> Result<Gate, GateError> {
+        let gate = Gate::parse(input, known)?;
         let rule = match gate.rule {
             GateRule::Figure {
                 quantity,
@@ -123,15 +123,15 @@ impl Gate {
             },
         };
         Ok(Gate {
-            typed: format!("require {}", gate.typed),
+            input: format!("require {}", gate.input),
             rule,
             ..gate
         })
     }
 
     /// Returns the text as the user wrote it.
-    pub fn typed(&self) -> &str {
-        &self.typed
+    pub fn input(&self) -> &str {
+        &self.input
     }
 
     /// Judges the gate for each variant that it applies to.

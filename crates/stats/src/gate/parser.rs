@@ -9,9 +9,9 @@ use crate::comparison::Verdict;
 use crate::metric::{Metric, Scale};
 use crate::quantity::{self, Quantity};
 
-pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
+pub(super) fn parse(input: &str, known: &GateScope) -> Result<Gate, GateError> {
     let mut reader = GateParser {
-        typed,
+        input,
         at: 0,
         known,
     };
@@ -20,7 +20,7 @@ pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
     let word = reader.metric_name();
     if word.is_empty() {
         return Err(reader.wrong(
-            start..reader.typed.len(),
+            start..reader.input.len(),
             "expected a metric, a comparison operator and a limit, such as 'p99 of new > baseline + 5%', \
              'failed > 0.1%' or 'verdict is slower'",
         ));
@@ -42,7 +42,7 @@ pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         }
     };
     Ok(Gate {
-        typed: typed.trim().to_owned(),
+        input: input.trim().to_owned(),
         subjects,
         rule,
     })
@@ -58,14 +58,14 @@ struct GateSubject {
 }
 
 struct GateParser<'a> {
-    typed: &'a str,
+    input: &'a str,
     at: usize,
     known: &'a GateScope,
 }
 
 impl<'a> GateParser<'a> {
     fn rest(&self) -> &'a str {
-        &self.typed[self.at..]
+        &self.input[self.at..]
     }
 
     fn space(&mut self) {
@@ -120,7 +120,7 @@ impl<'a> GateParser<'a> {
 
     fn wrong(&self, place: std::ops::Range<usize>, what: &str) -> GateError {
         GateError {
-            typed: self.typed.to_owned(),
+            input: self.input.to_owned(),
             from: place.start,
             to: place.end,
             what: what.to_owned(),
@@ -202,7 +202,7 @@ impl<'a> GateParser<'a> {
             let what = "expected a comparison operator: >, >=, < or <=";
             return Err(self.wrong(self.here(), what));
         };
-        self.at = self.typed.len() - rest.len();
+        self.at = self.input.len() - rest.len();
         self.space();
         let limit = self.limit(&quantity, &subject)?;
         let subjects = self.concerned(subject, limit)?;
@@ -256,7 +256,7 @@ impl<'a> GateParser<'a> {
             return Ok(variants);
         }
         let place = self.here();
-        let name = &self.typed[place.clone()];
+        let name = &self.input[place.clone()];
         let what = format!("there is no variant \"{name}\"; {}", self.known.names());
         Err(self.wrong(place, &what))
     }
@@ -268,7 +268,7 @@ impl<'a> GateParser<'a> {
         let names = || self.known.all_names().into_iter();
         if let Some(inner) = rest.strip_prefix('"') {
             let Some(end) = inner.find('"') else {
-                return Err(self.wrong(start..self.typed.len(), "the closing quote is missing"));
+                return Err(self.wrong(start..self.input.len(), "the closing quote is missing"));
             };
             let name = &inner[..end];
             let mut places: Vec<usize> = names()
@@ -343,7 +343,7 @@ impl<'a> GateParser<'a> {
             if !after.starts_with(',') {
                 break;
             }
-            self.at = self.typed.len() - after.len() + 1;
+            self.at = self.input.len() - after.len() + 1;
             self.space();
         }
         Ok(Some(kept))
@@ -357,7 +357,7 @@ impl<'a> GateParser<'a> {
         let start = self.at;
         let text = self.rest().trim_end();
         if text.is_empty() {
-            return Err(self.wrong(start..self.typed.len(), "expected a limit"));
+            return Err(self.wrong(start..self.input.len(), "expected a limit"));
         }
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let fixed = match quantity.value(&compact) {
@@ -418,7 +418,7 @@ impl<'a> GateParser<'a> {
         }
         self.space();
         if let Some(rest) = self.rest().strip_prefix(['*', '×']) {
-            self.at = self.typed.len() - rest.len();
+            self.at = self.input.len() - rest.len();
             self.space();
         }
         Ok(factor)
@@ -480,9 +480,9 @@ impl<'a> GateParser<'a> {
         let mark = rest.chars().next().map_or(0, char::len_utf8);
         self.at += mark;
         self.space();
-        let place = self.at..self.typed.trim_end().len();
+        let place = self.at..self.input.trim_end().len();
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
-        self.at = self.typed.len();
+        self.at = self.input.len();
         // For values that may be zero, a percentage means percentage points.
         if quantity.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
@@ -540,7 +540,7 @@ impl<'a> GateParser<'a> {
             Ok(())
         } else {
             Err(self.wrong(
-                self.at..self.typed.len(),
+                self.at..self.input.len(),
                 "unexpected text after the end of the condition",
             ))
         }

@@ -58,7 +58,7 @@ fn new_and_old() -> GateScope {
 #[test]
 fn valid_gates_are_parsed() {
     let known = new_and_old();
-    for typed in [
+    for input in [
         "p99 of new > baseline + 5%",
         "p99 of new>baseline+5%",
         "p(99) of new > baseline",
@@ -84,18 +84,18 @@ fn valid_gates_are_parsed() {
         "verdict on p99 of new is not faster",
         "  rate  <  20k  ",
     ] {
-        if let Err(error) = Gate::parse(typed, &known) {
+        if let Err(error) = Gate::parse(input, &known) {
             panic!("{error}");
         }
     }
     let crossed = crossed();
-    for typed in [
+    for input in [
         "rate of native, tcp < 0.9 baseline",
         "rate of \"native, tcp\" < 0.9 baseline",
         "rate of socket=tcp,place=jail < native, unix",
         "rate of socket=tcp, place=jail < place=native, socket=tcp",
     ] {
-        if let Err(error) = Gate::parse(typed, &crossed) {
+        if let Err(error) = Gate::parse(input, &crossed) {
             panic!("{error}");
         }
     }
@@ -104,7 +104,7 @@ fn valid_gates_are_parsed() {
 #[test]
 fn errors_mark_their_position_and_list_alternatives() {
     let known = new_and_old();
-    for (typed, marked, told) in [
+    for (input, marked, told) in [
         ("", "", "expected a metric, a comparison operator"),
         (
             "p99 of nwe > baseline + 5%",
@@ -154,8 +154,8 @@ fn errors_mark_their_position_and_list_alternatives() {
         ("verdict is slower please", "please", "unexpected text"),
         ("p99 > é", "é", "is not a time"),
     ] {
-        let error = Gate::parse(typed, &known).expect_err(typed).to_string();
-        assert!(error.contains(told), "{typed}: {error}");
+        let error = Gate::parse(input, &known).expect_err(input).to_string();
+        assert!(error.contains(told), "{input}: {error}");
         let lines: Vec<&str> = error.lines().collect();
         let [.., text, marks] = lines.as_slice() else {
             panic!("{error}");
@@ -239,12 +239,12 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
 }
 
 impl Lab {
-    fn judge(&self, typed: &str, stored: Option<&Lab>) -> Vec<GateJudgement> {
+    fn judge(&self, input: &str, stored: Option<&Lab>) -> Vec<GateJudgement> {
         let known = GateScope {
             stored: stored.map(|_| "stored".to_owned()),
             ..new_and_old()
         };
-        let gate = Gate::parse(typed, &known).unwrap_or_else(|error| panic!("{error}"));
+        let gate = Gate::parse(input, &known).unwrap_or_else(|error| panic!("{error}"));
         fn by_reference(records: &[(u32, usize, Record)]) -> Vec<(u32, usize, &Record)> {
             records.iter().map(|(b, v, r)| (*b, *v, r)).collect()
         }
@@ -268,9 +268,9 @@ impl Lab {
         gate.judge(&evidence)
     }
 
-    fn ruling(&self, typed: &str) -> GateOutcome {
-        let results = self.judge(typed, None);
-        assert_eq!(results.len(), 1, "{typed}: {results:?}");
+    fn ruling(&self, input: &str) -> GateOutcome {
+        let results = self.judge(input, None);
+        assert_eq!(results.len(), 1, "{input}: {results:?}");
         results[0].ruling
     }
 }
@@ -278,7 +278,7 @@ impl Lab {
 #[test]
 fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     let slower = lab(0.90, 0.01, 8);
-    for (typed, ruling) in [
+    for (input, ruling) in [
         ("rate of new < 0.95 baseline", GateOutcome::Failed),
         ("rate of new < baseline - 5%", GateOutcome::Failed),
         ("rate of new < 0.90 baseline", GateOutcome::Unclear),
@@ -301,7 +301,7 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
         ("failed of new > baseline + 0.1%", GateOutcome::Passed),
         ("cpu of new > 5us", GateOutcome::Unclear),
     ] {
-        assert_eq!(slower.ruling(typed), ruling, "{typed}");
+        assert_eq!(slower.ruling(input), ruling, "{input}");
     }
     // The gate uses the same interval as the verdict.
     let stated = &slower.comparisons[0].effect;
@@ -368,8 +368,8 @@ fn too_few_blocks_and_withheld_metrics_are_unclear() {
 #[test]
 fn the_stored_run_is_compared_without_pairing() {
     let (then, now) = (lab(1.0, 0.01, 8), lab(0.9, 0.01, 8));
-    let ruling = |typed: &str| -> Vec<GateOutcome> {
-        now.judge(typed, Some(&then))
+    let ruling = |input: &str| -> Vec<GateOutcome> {
+        now.judge(input, Some(&then))
             .iter()
             .map(|r| r.ruling)
             .collect()
@@ -389,8 +389,8 @@ fn the_stored_run_is_compared_without_pairing() {
 #[test]
 fn failed_requests_lie_beyond_every_limit_of_a_percentile() {
     let mut failing = lab(1.1, 0.001, 5);
-    let outcomes = |lab: &Lab, typed: &str| {
-        let results = lab.judge(typed, None);
+    let outcomes = |lab: &Lab, input: &str| {
+        let results = lab.judge(input, None);
         let of_new = results.into_iter().find(|it| it.name == "new").unwrap();
         (of_new.ruling, of_new.basis)
     };
@@ -416,12 +416,12 @@ fn failed_requests_lie_beyond_every_limit_of_a_percentile() {
         .records
         .iter_mut()
         .for_each(|(_, _, record)| record.totals.failed = 500);
-    for typed in [
+    for input in [
         "p99 of new > 50ms",
         "p99 > 50ms",
         "service.p99 of new > 50ms",
     ] {
-        assert_eq!(outcomes(&failing, typed).0, GateOutcome::Failed, "{typed}");
+        assert_eq!(outcomes(&failing, input).0, GateOutcome::Failed, "{input}");
     }
     // The reference is infinite, too.
     let relative = outcomes(&failing, "p99 of new > old + 5%");

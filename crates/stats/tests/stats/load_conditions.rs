@@ -4,7 +4,7 @@ use prony_stats::gate::LoadCondition;
 
 #[test]
 fn invalid_conditions_are_rejected_with_a_hint() {
-    for (typed, error_part) in [
+    for (input, error_part) in [
         ("", "expected a metric, a comparison operator"),
         ("p99", "expected a comparison operator"),
         ("p99=50ms", "expected a comparison operator"),
@@ -36,8 +36,8 @@ fn invalid_conditions_are_rejected_with_a_hint() {
         ("p99 of new>5ms", "a load has no variants"),
         ("verdict is slower", "a single load has no verdict"),
     ] {
-        let error = LoadCondition::parse(typed).unwrap_err().to_string();
-        assert!(error.contains(error_part), "{typed}: {error}");
+        let error = LoadCondition::parse(input).unwrap_err().to_string();
+        assert!(error.contains(error_part), "{input}: {error}");
         assert!(error.ends_with('^'), "{error}");
     }
 }

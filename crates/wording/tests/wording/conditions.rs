@@ -37,7 +37,7 @@ fn record() -> Record {
 
 #[test]
 fn holding_conditions_name_the_measured_value() {
-    for (typed, said) in [
+    for (input, said) in [
         ("p99>50ms", "p99 is 99"),
         ("p99 >= 50ms", "p99 is 99"),
         ("p(99)>50ms", "p(99) is 99"),
@@ -75,15 +75,15 @@ fn holding_conditions_name_the_measured_value() {
         ("rate<1k", "rate is 995 req/s"),
         ("busy>40%", "busy is 42%"),
     ] {
-        let condition = LoadCondition::parse(typed).unwrap();
-        let held = failure(&condition, &record()).unwrap_or_else(|| panic!("{typed}"));
-        assert!(held.starts_with(said), "{typed}: {held}");
+        let condition = LoadCondition::parse(input).unwrap();
+        let held = failure(&condition, &record()).unwrap_or_else(|| panic!("{input}"));
+        assert!(held.starts_with(said), "{input}: {held}");
     }
 }
 
 #[test]
 fn other_conditions_give_no_reason() {
-    for typed in [
+    for input in [
         "p99>100ms",
         "p95>96ms",
         "max>2s",
@@ -98,20 +98,20 @@ fn other_conditions_give_no_reason() {
         "busy>=43%",
         "tls.p99>1us",
     ] {
-        let condition = LoadCondition::parse(typed).unwrap();
-        assert_eq!(failure(&condition, &record()), None, "{typed}");
-        assert_eq!(condition.to_string(), typed);
+        let condition = LoadCondition::parse(input).unwrap();
+        assert_eq!(failure(&condition, &record()), None, "{input}");
+        assert_eq!(condition.to_string(), input);
     }
 }
 
 #[test]
 fn unmeasured_times_and_shares_do_not_hold() {
     let nothing = Record::default();
-    for typed in ["p99<1s", "p95<1s", "max>=0s", "failed>=0%", "ok<100%"] {
+    for input in ["p99<1s", "p95<1s", "max>=0s", "failed>=0%", "ok<100%"] {
         assert_eq!(
-            failure(&LoadCondition::parse(typed).unwrap(), &nothing),
+            failure(&LoadCondition::parse(input).unwrap(), &nothing),
             None,
-            "{typed}"
+            "{input}"
         );
     }
     assert!(failure(&LoadCondition::parse("rate<1").unwrap(), &nothing).is_some());
@@ -120,12 +120,12 @@ fn unmeasured_times_and_shares_do_not_hold() {
 
 #[test]
 fn metrics_of_experiments_that_a_record_contains_are_accepted() {
-    for (typed, expected) in [
+    for (input, expected) in [
         ("rate_per_s<1000", "rate_per_s is 995 req/s"),
         ("p99_us>50ms", "p99_us is 99"),
         ("failed_share>0.1%", "failed_share is 0.50%"),
     ] {
-        let condition = LoadCondition::parse(typed).unwrap();
+        let condition = LoadCondition::parse(input).unwrap();
         let text = failure(&condition, &record()).unwrap();
         assert!(text.starts_with(expected), "{text}");
     }
@@ -136,7 +136,7 @@ fn metrics_of_experiments_that_a_record_contains_are_accepted() {
 #[test]
 fn a_requirement_fails_if_it_does_not_hold() {
     let failed =
-        |typed: &str, record: &Record| failure(&LoadCondition::require(typed).unwrap(), record);
+        |input: &str, record: &Record| failure(&LoadCondition::require(input).unwrap(), record);
     assert!(
         failed("p99<50ms", &record())
             .unwrap()
@@ -185,24 +185,24 @@ fn conditions_that_end_a_load_are_about_what_is_known_while_it_runs() {
     );
     // No request has finished yet, so there is no percentile.
     assert_eq!(failure(&condition, &Record::default()), None);
-    for typed in [
+    for input in [
         "failed>0.1%",
         "timeout>5",
         "rate<1000",
         "late.p99>1ms",
         "retried>1",
     ] {
-        assert!(LoadCondition::abort(typed).is_ok(), "{typed}");
+        assert!(LoadCondition::abort(input).is_ok(), "{input}");
     }
-    for typed in [
+    for input in [
         "busy>90%",
         "unstarted>1",
         "unfinished>1%",
         "partial",
         "agent-lost>0",
     ] {
-        let error = LoadCondition::abort(typed).unwrap_err().to_string();
+        let error = LoadCondition::abort(input).unwrap_err().to_string();
         let expected = "is known only after the load has ended";
-        assert!(error.contains(expected), "{typed}: {error}");
+        assert!(error.contains(expected), "{input}: {error}");
     }
 }

@@ -92,9 +92,9 @@ fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
     let root = option(&server.arguments, "-d").map(PathBuf::from);
     let root = root.or_else(|| Some(folder?.to_owned()));
     match option(&server.arguments, "-f") {
-        Some(typed) => {
+        Some(text) => {
             let root = root.unwrap_or_else(|| PathBuf::from("/"));
-            let main = within(&root, &typed);
+            let main = within(&root, &text);
             Some((root, main))
         }
         None => Some((root?, default?)),

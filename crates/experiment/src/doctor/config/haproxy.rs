@@ -83,13 +83,13 @@ fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
         .filter(|pair| pair[0] == "-f" || pair[0] == "--");
     // A daemon may have changed its working directory, so a relative path may be wrong.
     let folder = server.folder.clone().unwrap_or_default();
-    let typed: Vec<PathBuf> = pairs.map(|pair| within(&folder, &pair[1])).collect();
-    if typed.is_empty() {
+    let text: Vec<PathBuf> = pairs.map(|pair| within(&folder, &pair[1])).collect();
+    if text.is_empty() {
         let defaults = ["/etc/haproxy/haproxy.cfg", "/usr/local/etc/haproxy.conf"];
         return first_of(server, &defaults).into_iter().collect();
     }
     let mut files = Vec::new();
-    for path in typed {
+    for path in text {
         let inside = server.matching(&format!("{}/*.cfg", path.display()));
         if inside.is_empty() {
             files.push(path);

@@ -123,8 +123,8 @@ fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     let built = built_with(server).unwrap_or_default();
     let prefix = option(&arguments, "-p").or_else(|| build_option(&built, "--prefix="));
     let prefix = PathBuf::from(prefix.unwrap_or_else(|| "/".to_owned()));
-    if let Some(typed) = option(&arguments, "-c") {
-        return Some(within(&prefix, &typed));
+    if let Some(text) = option(&arguments, "-c") {
+        return Some(within(&prefix, &text));
     }
     match build_option(&built, "--conf-path=") {
         Some(path) => Some(within(&prefix, &path)),

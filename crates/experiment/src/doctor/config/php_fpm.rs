@@ -48,9 +48,9 @@ fn main_file(server: &ServerProcess) -> Option<PathBuf> {
         return Some(PathBuf::from(rest.trim_end().trim_end_matches(')')));
     }
     let arguments = &server.arguments;
-    let typed = option(arguments, "-y").or_else(|| option(arguments, "--fpm-config"));
-    if let Some(typed) = typed {
-        return Some(within(Path::new("/"), &typed));
+    let text = option(arguments, "-y").or_else(|| option(arguments, "--fpm-config"));
+    if let Some(text) = text {
+        return Some(within(Path::new("/"), &text));
     }
     let found = server.matching("/etc/php/*/fpm/php-fpm.conf");
     let defaults = ["/etc/php-fpm.conf", "/usr/local/etc/php-fpm.conf"];

@@ -145,8 +145,8 @@ pub(crate) fn read_margin(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
 /// Reads the metrics that get a verdict. Names are the same as in `verdict.json`, with or without
 /// the unit.
 pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<Metric> {
-    let typed = reader.texts(node, "metrics");
-    if typed.as_ref().is_some_and(Vec::is_empty) {
+    let text = reader.texts(node, "metrics");
+    if text.as_ref().is_some_and(Vec::is_empty) {
         reader.report_with_hint(
             DiagnosticKind::BadValue,
             node.line,
@@ -155,7 +155,7 @@ pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<
         );
     }
     let mut metrics: Vec<Metric> = Vec::new();
-    for name in typed.unwrap_or_default() {
+    for name in text.unwrap_or_default() {
         match metric_to_judge(&name) {
             Ok(metric) if metrics.contains(&metric) => {
                 reader.report(

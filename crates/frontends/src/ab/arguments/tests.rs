@@ -136,9 +136,9 @@ fn table_attributes_imply_the_table() {
 fn several_addresses_from_one_or_several_flags() {
     let sources =
         load("-B 127.0.0.2 -B 127.0.0.16/28 -B127.0.0.40-127.0.0.44,127.0.0.9 h/").sources;
-    let typed: Vec<String> = sources.iter().map(ToString::to_string).collect();
+    let text: Vec<String> = sources.iter().map(ToString::to_string).collect();
     assert_eq!(
-        typed,
+        text,
         [
             "127.0.0.2",
             "127.0.0.16/28",
@@ -173,12 +173,12 @@ fn protocols_that_the_library_does_not_support_are_refused_by_name() {
 
 #[test]
 fn a_proxy_has_a_port_or_the_usual_one() {
-    for (typed, host, port) in [
+    for (text, host, port) in [
         ("p", "p", 80),
         ("p:3128", "p", 3128),
         ("[::1]:81", "[::1]", 81),
     ] {
-        let proxy = load(&format!("-X {typed} h/")).proxy.unwrap();
+        let proxy = load(&format!("-X {text} h/")).proxy.unwrap();
         assert_eq!((proxy.host.as_str(), proxy.port), (host, port));
     }
     for bad in ["p:x", ":81", "p:0", "http://p:81", "u:p@h:81"] {
@@ -288,12 +288,12 @@ fn help_and_version_need_no_url() {
 #[test]
 fn a_start_time_has_two_forms() {
     let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_000);
-    for typed in [
+    for text in [
         "1793600000",
         "@1793600000",
         "2026-11-02T06:13:20Z",
         "2026-11-02T07:13:20+01:00",
     ] {
-        assert_eq!(moment(typed), Ok(expected), "{typed}");
+        assert_eq!(moment(text), Ok(expected), "{text}");
     }
 }

@@ -23,7 +23,7 @@ fn name() -> ServerName<'static> {
 
 /// Creates a client for `connections` connections, with `--insecure` and the flags in `words`.
 fn client(words: &str, connections: usize) -> TlsClient {
-    let settings = LoadSettings::typed(&format!("--insecure {words}"));
+    let settings = LoadSettings::from_flags(&format!("--insecure {words}"));
     TlsSettings::resolve(&settings).unwrap().client(connections)
 }
 

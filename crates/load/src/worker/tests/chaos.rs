@@ -365,7 +365,7 @@ fn no_request_is_lost_or_hangs_for_any_proxy_behavior() {
             random.random_range(1..60),
             random.random_range(1..900),
         );
-        let options = LoadSettings::typed(&words);
+        let options = LoadSettings::from_flags(&words);
         let spec = options.resolve(Some("https://127.0.0.1:2/")).unwrap();
         let server = Box::new(RandomServer {
             random,

@@ -88,7 +88,7 @@ fn reply<const N: usize>(steps: [(Nanos, Step); N]) -> Reply {
 
 pub(super) fn spec(words: &str) -> LoadSpec {
     let words = format!("--threads 1 {words}");
-    LoadSettings::typed(&words)
+    LoadSettings::from_flags(&words)
         .resolve(Some("http://127.0.0.1:1/"))
         .unwrap()
 }

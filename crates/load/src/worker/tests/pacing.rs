@@ -63,7 +63,7 @@ fn starts_follow_a_profile_for_any_connections_and_workers() {
     ] {
         let words =
             format!("--stages 400@0s,3000@1s,0@1s,0@500ms,800@500ms --warmup 500ms {words}");
-        let rate = LoadSettings::typed(&words).rate_profile().unwrap();
+        let rate = LoadSettings::from_flags(&words).rate_profile().unwrap();
         let whole = Shard { worker: 0, of: 1 };
         let schedule: Vec<_> = ArrivalSchedule::new(arrivals, &rate, 5, whole, end).collect();
         // About 200 arrivals are in the warm-up, and about 1,700, 1,500 and 200 in the later

@@ -158,7 +158,7 @@ fn a_redirect_to_another_server_uses_a_new_connection_and_no_credentials() {
         };
         reply([(ms(1), Step::Send(response))])
     });
-    let mut options = LoadSettings::typed("-c 1 -n 3 -t 1 -X POST --body body --follow 9");
+    let mut options = LoadSettings::from_flags("-c 1 -n 3 -t 1 -X POST --body body --follow 9");
     options.header = vec!["Authorization: x".to_owned()];
     let spec = options.resolve(Some("http://127.0.0.1:1/")).unwrap();
     let outcomes = simulate(&spec, vec![server]);

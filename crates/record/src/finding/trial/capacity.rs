@@ -93,7 +93,7 @@ figures! {
     CapacityUnknown {
         /// The reason.
         reason: UnknownCapacity = same,
-        /// Goals of the search, as typed.
+        /// Goals of the search, as input.
         goals: Vec<String> = same,
         /// Rate of the bound, in requests per second.
         per_s: Option<f64> = same,

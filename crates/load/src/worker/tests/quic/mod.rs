@@ -89,7 +89,7 @@ fn simulate_with(
     prepare: impl FnOnce(&mut SimulatedDatagrams),
 ) -> QuicOutcomes {
     let words = format!("--threads 1 --http 3 --insecure {words}");
-    let spec = LoadSettings::typed(&words)
+    let spec = LoadSettings::from_flags(&words)
         .resolve(Some("https://127.0.0.1:1/"))
         .unwrap();
     let shard = Shard { worker: 0, of: 1 };

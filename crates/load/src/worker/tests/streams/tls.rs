@@ -132,7 +132,7 @@ impl Server for TlsServer {
 pub(super) fn spec(words: &str) -> LoadSpec {
     let words = format!("--threads 1 --insecure {words}");
     let url = Some("https://127.0.0.1:1/");
-    LoadSettings::typed(&words).resolve(url).unwrap()
+    LoadSettings::from_flags(&words).resolve(url).unwrap()
 }
 
 fn load(words: &str, server: TlsServer) -> Outcomes {
@@ -259,7 +259,7 @@ fn a_server_without_the_requested_version_fails_the_requests() {
 fn a_load_whose_handshakes_all_fail_for_over_a_second_ends() {
     let load = |words: &str, server: TlsServer| {
         let url = Some("https://127.0.0.1:1/");
-        let spec = LoadSettings::typed(words).resolve(url).unwrap();
+        let spec = LoadSettings::from_flags(words).resolve(url).unwrap();
         simulate(&spec, vec![Box::new(server)])
     };
     let slow = || steady(ms(10)).connecting(|_| Connect::Accept(ms(20)));

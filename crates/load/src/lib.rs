@@ -16,7 +16,7 @@
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy`, `bypass` |
 //! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
-//! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
+//! | engine | `carrier`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
 
 // Files that are also part of the tests below `tests` name this crate by its name.
 #[cfg(test)]
@@ -24,7 +24,7 @@ extern crate self as prony_load;
 
 mod address_list;
 mod bypass;
-mod connection;
+mod carrier;
 mod content_coding;
 mod cookies;
 mod cpu_quota;

@@ -3,7 +3,7 @@
 
 use prony_record::Outcome;
 
-use crate::connection::Reason;
+use crate::carrier::Reason;
 
 /// Maximum number of distinct reasons. Failures for any other reason are counted by outcome only.
 const REASONS_MAX: usize = 32;

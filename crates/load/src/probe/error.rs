@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use prony_record::{Outcome, number};
 
-use crate::connection::{Reason, StreamFault};
+use crate::carrier::{Reason, StreamFault};
 
 /// Reason why a probe has no response.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use self::error::ProbeFault;
 use self::quic::QuicProbe;
 use crate::address_list::SourceSelector;
-use crate::connection::{
+use crate::carrier::{
     ConnectionState, EventKind, HttpFactory, HttpMachine, Progress, Reason, SharedBuffers,
 };
 use crate::content_coding::{self, BodyDigest, DecodeError};

@@ -8,7 +8,7 @@ use prony_record::Nanos;
 use super::error::{ProbeError, ProbeFault, QuicSilence};
 use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
 use crate::address_list::SourceSelector;
-use crate::connection::{ConnectionState, EventKind, Reason, SharedBuffers};
+use crate::carrier::{ConnectionState, EventKind, Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::quic::{QuicClient, QuicEnd};
 use crate::request::Request;

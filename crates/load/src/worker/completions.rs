@@ -6,7 +6,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::connections::SendState;
-use crate::connection::{ConnectionState, Progress, Reason};
+use crate::carrier::{ConnectionState, Progress, Reason};
 use crate::socket::{Close, Completion, Key, Operation, Sockets};
 
 /// Time given to the peer to close a drained connection before the load closes it.

@@ -8,7 +8,7 @@ use prony_record::{Nanos, Outcome, TlsHandshake};
 use super::Worker;
 use super::sink::OpenedConnection;
 use super::timers::Alarm;
-use crate::connection::{ConnectionState, Progress, Reason, ResetCode, Secured};
+use crate::carrier::{ConnectionState, Progress, Reason, ResetCode, Secured};
 use crate::quic::{EarlyData, QuicEnd};
 use crate::socket::{Close, Peer, Route, Sockets, system};
 

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use prony_record::Nanos;
 
-use crate::connection::{ConnectionState, H3, HttpFactory, HttpSession, Progress, SharedBuffers};
+use crate::carrier::{ConnectionState, H3, HttpFactory, HttpSession, Progress, SharedBuffers};
 use crate::expect::Expectations;
 use crate::quic::QuicConnection;
 use crate::socket::Key;

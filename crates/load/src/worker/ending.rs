@@ -7,7 +7,7 @@ use super::pace::LoadCourse;
 use super::redirects::PastHops;
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
-use crate::connection::{Reason, ResponseProgress};
+use crate::carrier::{Reason, ResponseProgress};
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

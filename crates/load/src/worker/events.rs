@@ -4,7 +4,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::connections::SendState;
-use crate::connection::{ConnectionState, EventKind, HttpMachine, Reason};
+use crate::carrier::{ConnectionState, EventKind, HttpMachine, Reason};
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

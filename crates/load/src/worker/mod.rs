@@ -68,7 +68,7 @@ pub(crate) use self::slicing::SliceFeed;
 use self::targets::Targets;
 use self::think_times::ThinkTimes;
 use self::timers::Timers;
-use crate::connection::HttpFactory;
+use crate::carrier::HttpFactory;
 use crate::meter::{LoopTurn, Meter, WorkerUtilization};
 use crate::progress::{Control, Counter};
 use crate::script::CaptureSpec;

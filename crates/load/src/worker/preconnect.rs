@@ -19,7 +19,7 @@ use super::connections::SendState;
 use super::pace::Pace;
 use super::ramp::ConnectRamp;
 use super::{SLEEP_MAX, Worker};
-use crate::connection::{ConnectionState, Reason};
+use crate::carrier::{ConnectionState, Reason};
 use crate::progress::Control;
 use crate::reasons::Reasons;
 use crate::socket::{Close, Sockets};

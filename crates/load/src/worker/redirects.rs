@@ -11,7 +11,7 @@ use prony_record::{Nanos, Outcome};
 use super::Worker;
 use super::cookies::UserJar;
 use super::dispatcher::RequestSlot;
-use crate::connection::{HttpSession, Reason};
+use crate::carrier::{HttpSession, Reason};
 use crate::location::{self, LOCATION_BYTES_MAX, further};
 use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;

@@ -10,7 +10,7 @@ use std::io;
 use prony_record::finding::{NothingListens, TargetNames, TlsFailed};
 use prony_record::{Finding, Nanos, Outcome, Severity};
 
-use crate::connection::Reason;
+use crate::carrier::Reason;
 use crate::progress::Control;
 use crate::socket::{Peer, system};
 use crate::spec::LoadSpec;

@@ -9,7 +9,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::dispatcher::RequestPhase;
-use crate::connection::ConnectionState;
+use crate::carrier::ConnectionState;
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

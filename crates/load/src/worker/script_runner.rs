@@ -3,7 +3,7 @@
 use prony_record::{Exchange, Nanos, Outcome, TlsHandshake};
 
 use super::{ConnectionView, Worker};
-use crate::connection::{HttpMachine, PipelinedResponse, Reason};
+use crate::carrier::{HttpMachine, PipelinedResponse, Reason};
 use crate::request::Request;
 use crate::script::{CaptureSpec, FailureCause, RequestEnd, ResponseView, Script, UserStep};
 use crate::socket::Sockets;

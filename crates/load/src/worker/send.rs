@@ -8,7 +8,7 @@ use super::Worker;
 use super::connect::BACKOFF_MIN;
 use super::connections::SendState;
 use super::timers::Alarm;
-use crate::connection::{ConnectionState, HttpMachine, Reason};
+use crate::carrier::{ConnectionState, HttpMachine, Reason};
 use crate::socket::{Key, Outgoing, Sending, Sockets};
 
 /// Maximum number of bytes of a cleartext request that are sent together with the PROXY header. The

@@ -8,7 +8,7 @@ use super::body_waits::BodyWaits;
 use super::preconnect::PreconnectReport;
 use super::refusals::Refusals;
 use super::syn_retries::ConnectCounts;
-use crate::connection::Reason;
+use crate::carrier::Reason;
 use crate::findings::ClosedConnections;
 use crate::protocols::StreamsLimit;
 use crate::reasons::Reasons;

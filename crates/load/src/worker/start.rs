@@ -4,7 +4,7 @@ use prony_record::Nanos;
 
 use super::Worker;
 use super::pace::Pace;
-use crate::connection::ConnectionState;
+use crate::carrier::ConnectionState;
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

@@ -5,7 +5,7 @@ use prony_protocol::h2;
 use super::Worker;
 use super::connections::SendState;
 use super::dispatcher::RequestPhase;
-use crate::connection::HttpMachine;
+use crate::carrier::HttpMachine;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {

@@ -1,7 +1,7 @@
 //! Chooses the free slot that takes the next request.
 
 use super::Dispatcher;
-use crate::connection::{ConnectionState, RequestCapacity};
+use crate::carrier::{ConnectionState, RequestCapacity};
 use crate::protocols::StreamsLimit;
 use crate::spec::LoadSpec;
 use crate::worker::connections::{Connections, SendState};

@@ -3,7 +3,7 @@
 use prony_protocol::h2::StartError;
 
 use super::super::Worker;
-use crate::connection::ConnectionState;
+use crate::carrier::ConnectionState;
 use crate::socket::Sockets;
 use crate::worker::connections::SendState;
 use crate::worker::dispatcher::{RequestPhase, SlotState};

@@ -4,9 +4,9 @@ use prony_record::Nanos;
 
 use super::CapturedResponse;
 use super::fault::ResetCode;
-use super::h1::H1;
-use super::h2::H2;
-use super::h3::H3;
+use super::http1::H1;
+use super::http2::H2;
+use super::http3::H3;
 use super::reason::Reason;
 use super::stream::{HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use crate::expect::Expectations;

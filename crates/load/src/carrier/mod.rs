@@ -6,10 +6,10 @@
 
 mod captured;
 mod fault;
-mod h1;
-mod h2;
-mod h3;
 mod http;
+mod http1;
+mod http2;
+mod http3;
 mod pipeline;
 mod reason;
 mod response;
@@ -22,8 +22,8 @@ use crate::tls;
 
 pub(crate) use captured::CapturedResponse;
 pub(crate) use fault::{ResetCode, StreamFault};
-pub(crate) use h3::H3;
 pub(crate) use http::{HttpFactory, HttpMachine};
+pub(crate) use http3::H3;
 pub(crate) use pipeline::PipelinedResponse;
 pub(crate) use reason::Reason;
 pub(crate) use session::HttpSession;

@@ -4,8 +4,8 @@ use prony_protocol::h1::H1Violation;
 use prony_protocol::h2;
 use prony_record::{Nanos, Negotiated, Outcome};
 
-use super::h1::broken;
 use super::http::HttpMachine;
+use super::http1::broken;
 use super::{EventKind, HttpEvent, Progress, Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::tls::{self, Tls};

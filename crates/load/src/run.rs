@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use prony_record::finding::{IoFallback, SocketsFailed};
 use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
 
+use crate::carrier::{ByteTransport, StreamTransport, Transport};
 use crate::findings;
 use crate::probe::reach;
 use crate::progress::{Control, Counter};
@@ -17,7 +18,7 @@ use crate::reasons::Reasons;
 use crate::script::{Director, Users};
 use crate::shard::Shard;
 use crate::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
-use crate::socket::{Backend, PollSockets, QuicSockets, Sockets, UdpDatagrams, system};
+use crate::socket::{Backend, PollSockets, QuicSockets, UdpDatagrams, system};
 use crate::socket::{UringSockets, XdpLink, XdpSockets};
 use crate::spec::LoadSpec;
 use crate::tls;
@@ -305,24 +306,27 @@ fn one_worker(
         let set_clock = |sockets: &mut QuicSockets<UdpDatagrams>, epoch| {
             sockets.datagrams_mut().start_clock(epoch);
         };
-        return start.run(spec, control, quic_sockets(spec, slots), set_clock);
+        let transport = quic_sockets(spec, slots).map(StreamTransport);
+        return start.run(spec, control, transport, set_clock);
     }
     match spec.placement.backend {
         Backend::Uring => {
             let set_clock = UringSockets::start_clock;
-            start.run(spec, control, UringSockets::new(slots), set_clock)
+            let transport = UringSockets::new(slots).map(ByteTransport);
+            start.run(spec, control, transport, set_clock)
         }
         Backend::Poll => {
             let set_clock = PollSockets::start_clock;
-            start.run(spec, control, PollSockets::new(slots), set_clock)
+            let transport = PollSockets::new(slots).map(ByteTransport);
+            start.run(spec, control, transport, set_clock)
         }
         Backend::Xdp => {
-            let sockets = match starting.link {
-                Some(link) => Ok(XdpSockets::new(link, worker as u32, slots)),
+            let transport = match starting.link {
+                Some(link) => Ok(ByteTransport(XdpSockets::new(link, worker as u32, slots))),
                 // Not reached: the load attached its program before its workers started.
                 None => Err(io::ErrorKind::Unsupported.into()),
             };
-            start.run(spec, control, sockets, XdpSockets::start_clock)
+            start.run(spec, control, transport, XdpSockets::start_clock)
         }
     }
 }
@@ -361,12 +365,12 @@ struct Start<'run, 'a> {
 
 impl<'run> Start<'run, '_> {
     /// See [`one_worker`].
-    fn run<S: Sockets<'run>>(
+    fn run<T: Transport<'run>>(
         mut self,
         spec: &'run LoadSpec,
         control: &Control,
-        sockets: io::Result<S>,
-        set_clock: fn(&mut S, Instant),
+        transport: io::Result<T>,
+        set_clock: fn(&mut T::Sockets, Instant),
     ) -> Result<Option<WorkerResult>, RunError> {
         let waiting =
             |error| RunError::Environment(format!("can't wait for socket events: {error}"));
@@ -375,11 +379,11 @@ impl<'run> Start<'run, '_> {
             ready,
             slices,
         } = self.sync;
-        let sockets = sockets
+        let transport = transport
             .map_err(|error| RunError::Environment(format!("can't set up socket I/O: {error}")))?;
         let worker = match slices {
-            None => Worker::new(spec, self.shard, sockets),
-            Some(_) => Worker::in_slices(spec, self.shard, sockets),
+            None => Worker::new(spec, self.shard, transport),
+            Some(_) => Worker::in_slices(spec, self.shard, transport),
         };
         let mut worker = worker.with_script(self.scripted.take());
         worker.preconnect(control).map_err(waiting)?;
@@ -438,8 +442,8 @@ impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
 
 /// Waits until the gate sends the start time, and services the open connections until shortly
 /// before the start.
-fn at_gate<'run, S: Sockets<'run>>(
-    worker: &mut Worker<'run, S>,
+fn at_gate<'run, T: Transport<'run>>(
+    worker: &mut Worker<'run, T>,
     gate: &mpsc::Receiver<Instant>,
 ) -> io::Result<Option<Instant>> {
     if !worker.is_preconnecting() {

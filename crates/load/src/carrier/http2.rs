@@ -4,16 +4,18 @@
 //! streams reuse it.
 
 use prony_protocol::h2::{
-    ClientSettings, Connection, ConnectionEvent, EncodedRequest, ErrorCode, StartError, StreamId,
+    ClientSettings, Connection, ConnectionEvent, ErrorCode, StartError, StreamId, data_wire_bytes,
 };
 use prony_record::{Nanos, Outcome};
 
+use super::events::{EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
 use super::fault::{ResetCode, StreamFault};
+use super::interface::{ByteCarrier, Carrier, StartFailure, Started};
 use super::response::StreamResponse;
-use super::stream::{EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use super::{CapturedResponse, Reason};
 use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
+use crate::request::Request;
 use crate::script::CaptureSpec;
 
 /// The client side of one HTTP/2 connection.
@@ -54,6 +56,11 @@ impl H2 {
         if capture.heads {
             http.keep_fields();
         }
+        H2::with_memory(http, streams)
+    }
+
+    /// Creates the state of a connection from the memory of an earlier one.
+    fn with_memory(http: Connection, streams: Vec<H2Stream>) -> H2 {
         H2 {
             http,
             streams,
@@ -63,20 +70,15 @@ impl H2 {
         }
     }
 
-    /// The captured part of the last response on a stream.
-    pub(super) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
-        self.streams[stream as usize].response.captured.as_deref()
-    }
-
-    /// Resets the state machine for another connection, and keeps its allocated memory.
-    pub(super) fn reset(&mut self) {
+    /// Returns the state of another connection, with the memory of this one.
+    pub(super) fn renewed(mut self) -> H2 {
         self.http.restart();
-        self.unclaimed = 0;
-        self.has_new_settings = false;
-        self.goaway_error = None;
-        for stream in &mut self.streams {
-            stream.last_stream = None;
-        }
+        let streams = self.streams.into_iter().map(|old| H2Stream {
+            stream: None,
+            last_stream: None,
+            response: old.response.renewed(),
+        });
+        H2::with_memory(self.http, streams.collect())
     }
 
     /// Returns `Ok` if another request can start now. Until the peer's settings arrive, only one
@@ -95,28 +97,25 @@ impl H2 {
         }
     }
 
-    /// Starts a request on stream number `stream`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason why the request can't start now or can never start on this connection.
+    /// Attributes all bytes received since the last call to this response, including frames that
+    /// concern the whole connection.
     #[inline]
-    pub(crate) fn start(
-        &mut self,
-        tag: u32,
-        request: &EncodedRequest,
-        expected: &Expectations,
-    ) -> Result<(), StartError> {
-        let stream = self.http.start(request, tag)?;
-        let slot = &mut self.streams[tag as usize];
-        slot.stream = Some(stream);
-        slot.last_stream = Some(stream);
-        slot.response.start(expected);
-        Ok(())
+    fn claim(&mut self, tag: u32, now: Nanos) -> &mut StreamResponse {
+        let response = &mut self.streams[tag as usize].response;
+        response.bytes_in += std::mem::take(&mut self.unclaimed);
+        response.first_byte.get_or_insert(now);
+        response
     }
 
+    /// Number of concurrent streams that the peer allows, if it set a limit.
+    pub(crate) fn peer_limit(&self) -> Option<u32> {
+        self.http.peer_limit()
+    }
+}
+
+impl Carrier for H2 {
     #[inline]
-    pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
+    fn capacity(&self, in_flight: u32) -> RequestCapacity {
         match self.can_start() {
             Ok(()) => RequestCapacity::Available,
             // If no request is in flight, one request is accepted although the peer allows no
@@ -133,38 +132,94 @@ impl H2 {
         }
     }
 
-    pub(super) fn peer_closed(&self) -> Progress {
-        match self.active() {
-            0 => Progress::Closed,
-            _ => Progress::Lost,
+    #[inline]
+    fn received(&self, stream: u32) -> ResponseProgress {
+        self.streams[stream as usize].response.received()
+    }
+
+    fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
+        self.streams[stream as usize].response.captured.as_deref()
+    }
+
+    fn hash_bodies(&mut self) {
+        for stream in &mut self.streams {
+            stream.response.body.hash_always();
         }
     }
 
-    /// Cancels the request on a stream, if there is one.
-    pub(crate) fn cancel(&mut self, tag: u32) {
-        if let Some(stream) = self.streams[tag as usize].stream.take() {
+    fn take_hash(&mut self, stream: u32) -> [u8; 32] {
+        self.streams[stream as usize].response.body.take_hash()
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        Some("2")
+    }
+
+    #[cfg(test)]
+    fn active_count(&self) -> Option<u32> {
+        Some(self.http.active())
+    }
+
+    fn cancel(&mut self, stream: u32) {
+        if let Some(stream) = self.streams[stream as usize].stream.take() {
             self.http.cancel(stream);
         }
     }
 
-    /// See [`Connection::take_output`].
+    /// Returns true if the peer's SETTINGS have arrived, which proves that it speaks HTTP/2.
     #[inline]
-    pub(crate) fn take_output<'b>(
-        &mut self,
-        out: &mut Vec<u8>,
-        body_of: impl FnMut(u32) -> &'b [u8],
-    ) {
-        if self.http.has_output() {
-            self.http.take_output(out, body_of);
-        }
+    fn is_established(&self) -> bool {
+        self.http.is_established()
     }
 
-    pub(super) fn receive(
+    fn is_going_away(&self) -> bool {
+        self.http.is_going_away()
+    }
+
+    fn end_reason(&self) -> Option<Reason> {
+        let code = self.goaway_error;
+        code.map(|code| Reason::GoneAway(ResetCode::Http2(code)))
+    }
+
+    fn take_new_settings(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_settings)
+    }
+}
+
+impl ByteCarrier for H2 {
+    #[inline]
+    fn start(
+        &mut self,
+        stream: u32,
+        request: &Request,
+        expected: &Expectations,
+    ) -> Result<Started, StartFailure> {
+        let Some(frames) = &request.frames else {
+            return Err(StartFailure::Never(Reason::only_http1()));
+        };
+        let id = self
+            .http
+            .start(frames, stream)
+            .map_err(|error| match error {
+                StartError::FieldsTooLong { .. } => StartFailure::Never(Reason::NotStarted(error)),
+                _ => StartFailure::NotNow,
+            })?;
+        let slot = &mut self.streams[stream as usize];
+        slot.stream = Some(id);
+        slot.last_stream = Some(id);
+        slot.response.start(expected);
+        Ok(Started {
+            bytes: request.bytes_in_frames,
+            sends_now: false,
+        })
+    }
+
+    fn receive(
         &mut self,
         mut bytes: &[u8],
         now: Nanos,
         expected: &Expectations,
-        events: &mut Vec<HttpEvent>,
+        events: &mut Vec<ExchangeEvent>,
     ) -> Progress {
         loop {
             let before = bytes.len();
@@ -197,7 +252,7 @@ impl H2 {
                     let call = self.http.ended_call();
                     let kind = self.claim(tag, now).end(expected, call);
                     self.streams[tag as usize].stream = None;
-                    events.push(HttpEvent { stream: tag, kind });
+                    events.push(ExchangeEvent { stream: tag, kind });
                 }
                 ConnectionEvent::Reset {
                     tag,
@@ -205,7 +260,7 @@ impl H2 {
                     unprocessed,
                 } => {
                     self.streams[tag as usize].stream = None;
-                    events.push(HttpEvent {
+                    events.push(ExchangeEvent {
                         stream: tag,
                         kind: EventKind::Reset {
                             code: ResetCode::Http2(code),
@@ -215,7 +270,7 @@ impl H2 {
                 }
                 ConnectionEvent::Broken { tag, violation } => {
                     self.streams[tag as usize].stream = None;
-                    events.push(HttpEvent {
+                    events.push(ExchangeEvent {
                         stream: tag,
                         kind: EventKind::Malformed(StreamFault::Http2(violation)),
                     });
@@ -224,66 +279,43 @@ impl H2 {
         }
     }
 
-    /// Attributes all bytes received since the last call to this response, including frames that
-    /// concern the whole connection.
-    #[inline]
-    fn claim(&mut self, tag: u32, now: Nanos) -> &mut StreamResponse {
-        let response = &mut self.streams[tag as usize].response;
-        response.bytes_in += std::mem::take(&mut self.unclaimed);
-        response.first_byte.get_or_insert(now);
-        response
-    }
-
-    #[inline]
-    pub(super) fn received(&self, tag: u32) -> ResponseProgress {
-        self.streams[tag as usize].response.received()
-    }
-
-    /// Number of request body bytes on a stream that have not been taken for sending yet. If no
-    /// request is in flight on the stream, the number refers to its last request.
-    pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
-        let stream = self.streams[tag as usize].last_stream;
-        stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))
-    }
-
-    /// Returns true if the peer's SETTINGS have arrived, which proves that it speaks HTTP/2.
-    #[inline]
-    pub(crate) fn is_established(&self) -> bool {
-        self.http.is_established()
-    }
-
-    /// Number of requests in flight.
-    pub(crate) fn active(&self) -> u32 {
-        self.http.active()
-    }
-
-    /// Returns true if the connection accepts no more requests.
-    pub(crate) fn is_going_away(&self) -> bool {
-        self.http.is_going_away()
-    }
-
-    /// Number of concurrent streams that the peer allows, if it set a limit.
-    pub(crate) fn peer_limit(&self) -> Option<u32> {
-        self.http.peer_limit()
-    }
-
-    /// The error code with which the peer ended the connection, if it sent one.
-    pub(crate) fn goaway_error(&self) -> Option<ErrorCode> {
-        self.goaway_error
-    }
-
-    /// Returns true if the peer's settings changed since the last call.
-    pub(crate) fn take_new_settings(&mut self) -> bool {
-        std::mem::take(&mut self.has_new_settings)
-    }
-
-    pub(super) fn hash_bodies(&mut self) {
-        for stream in &mut self.streams {
-            stream.response.body.hash_always();
+    fn peer_closed(
+        &mut self,
+        _orderly: bool,
+        _expected: &Expectations,
+        _events: &mut Vec<ExchangeEvent>,
+    ) -> Progress {
+        match self.http.active() {
+            0 => Progress::Closed,
+            _ => Progress::Lost,
         }
     }
 
-    pub(super) fn take_hash(&mut self, tag: u32) -> [u8; 32] {
-        self.streams[tag as usize].response.body.take_hash()
+    #[inline]
+    fn take_output<'r>(
+        &mut self,
+        _limit: usize,
+        request_of: &dyn Fn(u32) -> Option<&'r Request>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.http.has_output() {
+            self.http.take_output(out, |stream| {
+                let frames = request_of(stream).and_then(|request| request.frames.as_ref());
+                frames.map_or(&[][..], |frames| frames.body())
+            });
+        }
+    }
+
+    /// The bytes in the socket are attributed to the exchange only if it is alone: those of several
+    /// streams can't be told apart.
+    fn unsent(&self, stream: u32, request: &Request, in_socket: u64, is_alone: bool) -> u64 {
+        let frames = request.frames.as_ref();
+        if frames.is_none_or(|frames| frames.body().is_empty()) {
+            return 0;
+        }
+        let last = self.streams[stream as usize].last_stream;
+        let body = last.map_or(0, |stream| self.http.unsent_body_bytes(stream));
+        let in_socket = if body > 0 && is_alone { in_socket } else { 0 };
+        (data_wire_bytes(body) + in_socket).min(request.bytes_in_frames)
     }
 }

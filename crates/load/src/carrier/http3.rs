@@ -5,17 +5,21 @@
 
 use bytes::Bytes;
 use prony_protocol::h3::{
-    H3Connection, H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3Violation,
+    H3Connection, H3ErrorCode, H3Event, H3Settings, H3StartError, H3Violation,
 };
-use prony_record::{Nanos, Negotiated, Outcome};
+use prony_record::{Nanos, Negotiated, Outcome, TlsHandshake};
 
+use super::events::{
+    EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Secured,
+};
 use super::fault::{ResetCode, StreamFault};
+use super::interface::{Carrier, StartFailure, Started, StreamCarrier};
 use super::response::StreamResponse;
-use super::stream::{EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress};
 use super::{CapturedResponse, Reason};
 use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
 use crate::quic::{EarlyData, QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
+use crate::request::Request;
 use crate::script::CaptureSpec;
 use crate::tls::GivenTlsOptions;
 
@@ -52,7 +56,7 @@ pub(crate) struct H3 {
     negotiated: Negotiated,
     /// Time at which the connect began, if requests are sent before the end of the handshake.
     early_since: Option<Nanos>,
-    /// Number of calls to [`H3::receive`] so far.
+    /// Number of calls to [`StreamCarrier::receive`] so far.
     receive_calls: u64,
 }
 
@@ -74,7 +78,7 @@ struct H3Stream {
     stream: Option<u64>,
     /// The part of the request that flow control has not permitted yet.
     pending: Bytes,
-    /// Value of `receive_calls` during the last call to [`H3::receive`] that read the stream.
+    /// Value of `receive_calls` during the last call to [`StreamCarrier::receive`] that read the stream.
     read_in: u64,
     response: StreamResponse,
     /// True if the request was sent as early data.
@@ -114,17 +118,16 @@ impl H3 {
         if capture.heads {
             http.keep_fields();
         }
-        let streams = (0..streams).map(|_| H3Stream {
-            stream: None,
-            pending: Bytes::new(),
-            read_in: 0,
-            response: StreamResponse::new(capture),
-            is_early: false,
-        });
+        let streams = (0..streams).map(|_| H3Stream::new(StreamResponse::new(capture)));
+        H3::with_memory(http, streams.collect(), SharedRequest::default())
+    }
+
+    /// Creates the state of a connection from the memory of an earlier one.
+    fn with_memory(http: H3Connection, streams: Vec<H3Stream>, last_request: SharedRequest) -> H3 {
         H3 {
             http,
-            streams: streams.collect(),
-            last_request: SharedRequest::default(),
+            streams,
+            last_request,
             next_stream: None,
             own: None,
             active_peak: 0,
@@ -138,56 +141,69 @@ impl H3 {
         }
     }
 
-    /// Resets the state machine for another connection, and keeps its allocated memory.
-    pub(super) fn reset(&mut self) {
+    /// Returns the state of another connection, with the memory of this one.
+    pub(super) fn renewed(mut self) -> H3 {
         self.http.restart();
+        let streams = self.streams.into_iter();
+        let streams = streams.map(|old| H3Stream::new(old.response.renewed()));
+        H3::with_memory(self.http, streams.collect(), self.last_request)
+    }
+
+    /// Begins again with the same connection, after the server has rejected early data.
+    fn restart(&mut self) {
+        self.http.restart();
+        for stream in &mut self.streams {
+            *stream = H3Stream::new(std::mem::take(&mut stream.response).renewed());
+        }
         self.next_stream = None;
         self.own = None;
         self.active_peak = 0;
         self.abandoned.clear();
         self.unsent_bytes = 0;
-        self.has_new_settings = false;
-        self.end = None;
-        self.early_since = None;
-        for stream in &mut self.streams {
-            stream.stream = None;
-            stream.pending.clear();
-        }
     }
 
     /// Records that requests are being sent before the end of the handshake. The connect began at
     /// `since`.
-    pub(crate) fn begin_early(&mut self, since: Nanos) {
+    pub(super) fn begin_early(&mut self, since: Nanos) {
         self.early_since = Some(since);
     }
 
-    /// Handles the end of the handshake of a connection with early data. Returns the time at which
-    /// the connect began. If the server has rejected the early data, the streams are opened again,
-    /// and the caller must start all requests again (RFC 9114 §3.2).
-    pub(crate) fn end_early(&mut self, quic: &mut QuicConnection) -> Option<Nanos> {
-        if quic.early_data() == EarlyData::Offered {
-            return None;
-        }
-        let since = self.early_since.take()?;
-        if quic.early_data() == EarlyData::Rejected {
-            self.reset();
-            self.open(quic);
+    /// Handles the end of the handshake of a connection with early data, if it has ended. If the
+    /// server has rejected the early data, the streams are opened again, and the caller must start
+    /// all requests again (RFC 9114 §3.2).
+    fn end_early(&mut self, quic: &mut QuicConnection, now: Nanos) -> Option<Progress> {
+        let since = self
+            .early_since
+            .take_if(|_| quic.early_data() != EarlyData::Offered)?;
+        let is_rejected = quic.early_data() == EarlyData::Rejected;
+        if is_rejected {
+            self.restart();
+            if let Err(reason) = self.open(quic) {
+                return Some(Progress::Unusable(Outcome::Protocol, reason));
+            }
         } else {
             self.negotiated = negotiated(quic);
         }
-        Some(since)
-    }
-
-    /// Returns true if requests are being sent before the end of the handshake.
-    pub(crate) fn is_early(&self) -> bool {
-        self.early_since.is_some()
+        let connect = now.since(since);
+        Some(Progress::EarlyDataEnded {
+            secured: Secured {
+                connect,
+                handshake: handshake(quic, connect),
+            },
+            is_rejected,
+        })
     }
 
     /// Begins HTTP/3 on a connection that is established or accepts early data.
     ///
     /// Until the server's SETTINGS arrive, their default values apply, because values from earlier
     /// connections are not stored (RFC 9114 §7.2.4.2).
-    pub(super) fn open(&mut self, quic: &mut QuicConnection) {
+    ///
+    /// # Errors
+    ///
+    /// The server allows too few streams. It must allow three from the start (RFC 9114 §6.2); without
+    /// them, no request can ever be sent.
+    pub(super) fn open(&mut self, quic: &mut QuicConnection) -> Result<(), Reason> {
         self.negotiated = negotiated(quic);
         let control = quic.open(StreamDirection::One);
         let decoder = quic.open(StreamDirection::One);
@@ -198,66 +214,12 @@ impl H3 {
             });
         }
         self.next_stream = quic.open(StreamDirection::Both);
-    }
-
-    /// Returns true if the server allowed this side's control and QPACK streams. A server must allow
-    /// three streams from the start (RFC 9114 §6.2); without them, no request can ever be sent.
-    pub(crate) fn has_own_streams(&self) -> bool {
-        self.own.is_some()
-    }
-
-    /// The captured part of the last response on a stream.
-    pub(super) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
-        self.streams[stream as usize].response.captured.as_deref()
-    }
-
-    #[inline]
-    pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
-        if self.http.can_start().is_err() || self.own.is_none() {
-            return RequestCapacity::NotNow;
+        if self.own.is_some() {
+            return Ok(());
         }
-        if self.unsent_bytes >= UNSENT_BYTES_MAX {
-            return RequestCapacity::Backpressured;
-        }
-        let limit = StreamsLimit::Quic(self.active_peak);
-        match self.next_stream {
-            Some(_) => RequestCapacity::Available,
-            // If no request is in flight, one request is accepted although the server allows no
-            // streams. It waits and may time out.
-            None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(limit),
-            None => RequestCapacity::Full(limit),
-        }
-    }
-
-    /// Starts a request on the stream number `tag`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason why the request can't start now or can never start on this connection.
-    pub(crate) fn start(
-        &mut self,
-        tag: u32,
-        request: &H3Request,
-        expected: &Expectations,
-        quic: &mut QuicConnection,
-    ) -> Result<(), H3StartError> {
-        let Some(stream) = self.next_stream else {
-            return Err(H3StartError::OwnLimit);
-        };
-        self.http.start(request, stream, tag)?;
-        self.next_stream = quic.open(StreamDirection::Both);
-        self.active_peak = self.active_peak.max(self.active());
-        let slot = &mut self.streams[tag as usize];
-        slot.stream = Some(stream);
-        slot.is_early = self.early_since.is_some();
-        slot.response.start(expected);
-        slot.pending = self.last_request.share(request.wire());
-        quic.write_shared(stream, &mut slot.pending);
-        self.unsent_bytes += slot.pending.len();
-        if slot.pending.is_empty() {
-            quic.finish(stream);
-        }
-        Ok(())
+        let text = "the server allows fewer unidirectional streams than HTTP/3 needs \
+                    (initial_max_streams_uni must be 3 or more)";
+        Err(Reason::Text(text.to_owned()))
     }
 
     /// Continues sending a request once flow control permits more bytes.
@@ -305,78 +267,7 @@ impl H3 {
         }
     }
 
-    /// Cancels the request on a stream number, if there is one. The next output notifies the
-    /// server.
-    pub(crate) fn cancel(&mut self, tag: u32) {
-        if let Some(stream) = self.http.cancel(tag) {
-            self.abandoned
-                .push((stream, H3ErrorCode::REQUEST_CANCELLED));
-        }
-        self.release(tag);
-    }
-
-    /// Writes the output of the HTTP/3 state machine to QUIC streams.
-    pub(crate) fn write_output(&mut self, quic: &mut QuicConnection) {
-        for (stream, code) in self.abandoned.drain(..) {
-            quic.abandon(stream, code.0);
-        }
-        let Some(own) = &mut self.own else {
-            return;
-        };
-        if self.http.has_output() {
-            self.http.take_control(&mut own.control.pending);
-            // While earlier output is pending, later output stays in the HTTP/3 state machine,
-            // which counts it to detect a server that doesn't read.
-            if own.decoder.pending.is_empty() {
-                self.http.take_decoder(&mut own.decoder.pending);
-            }
-        }
-        own.control.write(quic);
-        own.decoder.write(quic);
-    }
-
-    /// Handles the events of the QUIC connection, and appends the resulting request events to
-    /// `events`.
-    pub(crate) fn receive(
-        &mut self,
-        quic: &mut QuicConnection,
-        now: Nanos,
-        expected: &Expectations,
-        events: &mut Vec<HttpEvent>,
-    ) -> Progress {
-        self.receive_calls += 1;
-        while let Some(event) = quic.next_event() {
-            let handled = match event {
-                QuicEvent::Readable(stream) if self.is_already_read(stream) => Ok(()),
-                QuicEvent::Readable(stream) => self.read(stream, quic, now, expected, events),
-                QuicEvent::Writable(stream) => {
-                    if let Some(tag) = self.http.tag_of(stream) {
-                        self.write_rest(tag, quic);
-                    }
-                    Ok(())
-                }
-                QuicEvent::Stopped(stream) => self
-                    .http
-                    .stopped(stream)
-                    .map(|_| self.drop_rest(stream, quic)),
-                QuicEvent::StreamsAllowed => {
-                    if self.next_stream.is_none() {
-                        self.next_stream = quic.open(StreamDirection::Both);
-                    }
-                    self.has_new_settings = true;
-                    Ok(())
-                }
-                QuicEvent::Ended(end) => return self.ended(end),
-            };
-            if let Err(violation) = handled {
-                quic.close(violation.code().0);
-                return Progress::Broken(Outcome::Protocol, Reason::Http3(violation));
-            }
-        }
-        Progress::Open
-    }
-
-    /// Returns true if the current call to [`H3::receive`] has already read a request's stream.
+    /// Returns true if the current call to [`StreamCarrier::receive`] has already read a request's stream.
     /// QUIC reports a stream once for each packet that arrived.
     fn is_already_read(&mut self, stream: u64) -> bool {
         self.http.tag_of(stream).is_some_and(|tag| {
@@ -392,7 +283,7 @@ impl H3 {
         quic: &mut QuicConnection,
         now: Nanos,
         expected: &Expectations,
-        events: &mut Vec<HttpEvent>,
+        events: &mut Vec<ExchangeEvent>,
     ) -> Result<(), H3Violation> {
         let mut result = Ok(());
         let mut discarded = None;
@@ -433,7 +324,7 @@ impl H3 {
         bytes: &mut &[u8],
         now: Nanos,
         expected: &Expectations,
-        events: &mut Vec<HttpEvent>,
+        events: &mut Vec<ExchangeEvent>,
     ) -> Result<Option<H3ErrorCode>, H3Violation> {
         let tag = self.http.tag_of(stream);
         if let Some(tag) = tag {
@@ -469,7 +360,7 @@ impl H3 {
         &mut self,
         event: H3Event<'_>,
         expected: &Expectations,
-        events: &mut Vec<HttpEvent>,
+        events: &mut Vec<ExchangeEvent>,
     ) -> Option<H3ErrorCode> {
         let (tag, kind) = match event {
             H3Event::End { tag } => {
@@ -493,7 +384,7 @@ impl H3 {
                 let code = violation.code();
                 self.release(tag);
                 let kind = EventKind::Malformed(StreamFault::Http3(violation));
-                events.push(HttpEvent { stream: tag, kind });
+                events.push(ExchangeEvent { stream: tag, kind });
                 return Some(code);
             }
             H3Event::Discard { code, .. } => return Some(code),
@@ -509,13 +400,13 @@ impl H3 {
             | H3Event::Ignored => return None,
         };
         self.release(tag);
-        events.push(HttpEvent { stream: tag, kind });
+        events.push(ExchangeEvent { stream: tag, kind });
         None
     }
 
     /// Handles the end of the connection.
     fn ended(&mut self, end: QuicEnd) -> Progress {
-        let is_idle = self.active() == 0;
+        let is_idle = self.http.active() == 0;
         let text = end.to_string();
         self.end = match end {
             QuicEnd::Closed { code } => {
@@ -538,62 +429,210 @@ impl H3 {
         }
     }
 
-    #[inline]
-    pub(super) fn received(&self, tag: u32) -> ResponseProgress {
-        self.streams[tag as usize].response.received()
-    }
-
-    /// Returns true if the stream's request was sent as early data, and the server refused to process
-    /// it then (425, RFC 8470 §5.2).
-    #[inline]
-    pub(crate) fn was_too_early(&self, tag: u32) -> bool {
-        let stream = &self.streams[tag as usize];
-        stream.is_early && stream.response.status == Some(TOO_EARLY)
-    }
-
-    /// Bytes of a stream's request that flow control has not permitted yet.
-    pub(crate) fn unsent_bytes(&self, tag: u32) -> u64 {
-        self.streams[tag as usize].pending.len() as u64
-    }
-
-    /// Number of requests in flight.
-    pub(crate) fn active(&self) -> u32 {
-        self.http.active()
-    }
-
-    /// Returns true if the server's SETTINGS have arrived, which proves that it speaks HTTP/3.
-    pub(super) fn is_established(&self) -> bool {
-        self.http.is_established()
-    }
-
-    /// Returns true if the connection accepts no more requests.
-    pub(super) fn is_going_away(&self) -> bool {
-        self.http.is_going_away()
-    }
-
-    /// The reason that the server gave for ending the connection; `None` if it reported no error.
-    pub(super) fn end(&self) -> Option<&Reason> {
-        self.end.as_ref()
-    }
-
-    /// Returns true if the limits on requests may have risen since the last call.
-    pub(super) fn take_new_settings(&mut self) -> bool {
-        std::mem::take(&mut self.has_new_settings)
-    }
-
     /// The negotiated TLS parameters.
     pub(super) fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
+}
 
-    pub(super) fn hash_bodies(&mut self) {
+impl Carrier for H3 {
+    #[inline]
+    fn capacity(&self, in_flight: u32) -> RequestCapacity {
+        if self.http.can_start().is_err() || self.own.is_none() {
+            return RequestCapacity::NotNow;
+        }
+        if self.unsent_bytes >= UNSENT_BYTES_MAX {
+            return RequestCapacity::Backpressured;
+        }
+        let limit = StreamsLimit::Quic(self.active_peak);
+        match self.next_stream {
+            Some(_) => RequestCapacity::Available,
+            // If no request is in flight, one request is accepted although the server allows no
+            // streams. It waits and may time out.
+            None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(limit),
+            None => RequestCapacity::Full(limit),
+        }
+    }
+
+    #[inline]
+    fn received(&self, stream: u32) -> ResponseProgress {
+        self.streams[stream as usize].response.received()
+    }
+
+    fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
+        self.streams[stream as usize].response.captured.as_deref()
+    }
+
+    fn hash_bodies(&mut self) {
         for stream in &mut self.streams {
             stream.response.body.hash_always();
         }
     }
 
-    pub(super) fn take_hash(&mut self, tag: u32) -> [u8; 32] {
-        self.streams[tag as usize].response.body.take_hash()
+    fn take_hash(&mut self, stream: u32) -> [u8; 32] {
+        self.streams[stream as usize].response.body.take_hash()
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        Some("3")
+    }
+
+    #[cfg(test)]
+    fn active_count(&self) -> Option<u32> {
+        Some(self.http.active())
+    }
+
+    /// Cancels the request on a stream, if there is one. The next output notifies the server.
+    fn cancel(&mut self, stream: u32) {
+        if let Some(id) = self.http.cancel(stream) {
+            self.abandoned.push((id, H3ErrorCode::REQUEST_CANCELLED));
+        }
+        self.release(stream);
+    }
+
+    /// Returns true if the server's SETTINGS have arrived, which proves that it speaks HTTP/3.
+    fn is_established(&self) -> bool {
+        self.http.is_established()
+    }
+
+    fn is_early(&self) -> bool {
+        self.early_since.is_some()
+    }
+
+    #[inline]
+    fn was_too_early(&self, stream: u32) -> bool {
+        let stream = &self.streams[stream as usize];
+        stream.is_early && stream.response.status == Some(TOO_EARLY)
+    }
+
+    fn is_going_away(&self) -> bool {
+        self.http.is_going_away()
+    }
+
+    fn end_reason(&self) -> Option<Reason> {
+        self.end.clone()
+    }
+
+    fn take_new_settings(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_settings)
+    }
+}
+
+impl StreamCarrier for H3 {
+    fn start(
+        &mut self,
+        stream: u32,
+        request: &Request,
+        expected: &Expectations,
+        quic: &mut QuicConnection,
+    ) -> Result<Started, StartFailure> {
+        let Some(encoded) = &request.http3 else {
+            return Err(StartFailure::Never(Reason::only_http1()));
+        };
+        let Some(id) = self.next_stream else {
+            return Err(StartFailure::NotNow);
+        };
+        self.http
+            .start(encoded, id, stream)
+            .map_err(|error| match error {
+                H3StartError::FieldsTooLong { .. } => {
+                    StartFailure::Never(Reason::Text(error.to_string()))
+                }
+                _ => StartFailure::NotNow,
+            })?;
+        self.next_stream = quic.open(StreamDirection::Both);
+        self.active_peak = self.active_peak.max(self.http.active());
+        let slot = &mut self.streams[stream as usize];
+        slot.stream = Some(id);
+        slot.is_early = self.early_since.is_some();
+        slot.response.start(expected);
+        slot.pending = self.last_request.share(encoded.wire());
+        quic.write_shared(id, &mut slot.pending);
+        self.unsent_bytes += slot.pending.len();
+        if slot.pending.is_empty() {
+            quic.finish(id);
+        }
+        Ok(Started {
+            bytes: encoded.wire().len() as u64,
+            sends_now: false,
+        })
+    }
+
+    /// Handles the events of the QUIC connection, and appends the resulting request events to
+    /// `events`.
+    fn receive(
+        &mut self,
+        quic: &mut QuicConnection,
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) -> Progress {
+        if let Some(ended) = self.end_early(quic, now) {
+            return ended;
+        }
+        self.receive_calls += 1;
+        while let Some(event) = quic.next_event() {
+            let handled = match event {
+                QuicEvent::Readable(stream) if self.is_already_read(stream) => Ok(()),
+                QuicEvent::Readable(stream) => self.read(stream, quic, now, expected, events),
+                QuicEvent::Writable(stream) => {
+                    if let Some(tag) = self.http.tag_of(stream) {
+                        self.write_rest(tag, quic);
+                    }
+                    Ok(())
+                }
+                QuicEvent::Stopped(stream) => self
+                    .http
+                    .stopped(stream)
+                    .map(|_| self.drop_rest(stream, quic)),
+                QuicEvent::StreamsAllowed => {
+                    if self.next_stream.is_none() {
+                        self.next_stream = quic.open(StreamDirection::Both);
+                    }
+                    self.has_new_settings = true;
+                    Ok(())
+                }
+                QuicEvent::Ended(end) => return self.ended(end),
+            };
+            if let Err(violation) = handled {
+                quic.close(violation.code().0);
+                return Progress::Broken(Outcome::Protocol, Reason::Http3(violation));
+            }
+        }
+        Progress::Open
+    }
+
+    /// Writes the output of the HTTP/3 state machine to QUIC streams.
+    fn write_output(&mut self, quic: &mut QuicConnection) {
+        for (stream, code) in self.abandoned.drain(..) {
+            quic.abandon(stream, code.0);
+        }
+        let Some(own) = &mut self.own else {
+            return;
+        };
+        if self.http.has_output() {
+            self.http.take_control(&mut own.control.pending);
+            // While earlier output is pending, later output stays in the HTTP/3 state machine,
+            // which counts it to detect a server that doesn't read.
+            if own.decoder.pending.is_empty() {
+                self.http.take_decoder(&mut own.decoder.pending);
+            }
+        }
+        own.control.write(quic);
+        own.decoder.write(quic);
+    }
+
+    /// Bytes of a stream's request that flow control has not permitted yet.
+    fn unsent(&self, stream: u32) -> u64 {
+        self.streams[stream as usize].pending.len() as u64
+    }
+}
+
+/// The completed handshake of a connection that took `took` to establish.
+pub(super) fn handshake(quic: &QuicConnection, took: Nanos) -> TlsHandshake {
+    TlsHandshake {
+        took,
+        resumed: quic.agreed().is_some_and(|agreed| agreed.resumed),
     }
 }
 
@@ -601,6 +640,18 @@ impl H3 {
 fn negotiated(quic: &QuicConnection) -> Negotiated {
     let agreed = quic.agreed();
     agreed.map(|tls| tls.negotiated()).unwrap_or_default()
+}
+
+impl H3Stream {
+    fn new(response: StreamResponse) -> H3Stream {
+        H3Stream {
+            stream: None,
+            pending: Bytes::new(),
+            read_in: 0,
+            response,
+            is_early: false,
+        }
+    }
 }
 
 impl UniStream {

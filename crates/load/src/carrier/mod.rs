@@ -1,43 +1,56 @@
-//! One connection without its socket: its state, TLS, and the HTTP state machine. Input and output
-//! are bytes. This module uses no socket and no clock.
+//! Carriers: the protocols of connections, without their sockets. Input and output are bytes or
+//! streams. This module uses no clock.
 //!
-//! Each HTTP version has its own state machine (`h1`, `h2`, `h3`). All report the same
-//! [`HttpEvent`]s.
+//! ```text
+//!  worker ──► Transport ──► Link ──► Session ──► carrier: Http1, Http2, Http3
+//!                │           │          └ TLS
+//!             sockets   state of the setup
+//! ```
+//!
+//! A carrier implements the [`Carrier`] interface and reports [`ExchangeEvent`]s. The worker knows no
+//! protocol by name: it uses that interface, and a [`Transport`], which connects carriers to the
+//! sockets of one kind. A new protocol is a file here and a variant of [`AnyCarrier`].
 
 mod captured;
+mod events;
+mod factory;
 mod fault;
-mod http;
 mod http1;
 mod http2;
 mod http3;
+mod interface;
+mod link;
 mod pipeline;
 mod reason;
 mod response;
 mod session;
 mod state;
-mod stream;
+mod transport;
 mod tunnel;
 
 use crate::tls;
 
 pub(crate) use captured::CapturedResponse;
-pub(crate) use fault::{ResetCode, StreamFault};
-pub(crate) use http::{HttpFactory, HttpMachine};
-pub(crate) use http3::H3;
-pub(crate) use pipeline::PipelinedResponse;
+pub(crate) use events::{
+    EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Reuse, Secured,
+};
+pub(crate) use factory::CarrierFactory;
+pub(crate) use fault::StreamFault;
+pub(crate) use interface::{ByteCarrier, Carrier, RequestRef, StartFailure};
+pub(crate) use link::{Link, SendState};
 pub(crate) use reason::Reason;
-pub(crate) use session::HttpSession;
+pub(crate) use session::Session;
 pub(crate) use state::ConnectionState;
-pub(crate) use stream::{
-    EventKind, HttpEvent, Progress, RequestCapacity, ResponseProgress, Secured,
+pub(crate) use transport::{
+    ByteTransport, Established, SetupStep, SetupTarget, SharedState, StreamTransport, Transport,
 };
 
 /// Memory that all connections of a worker share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBuffers {
     tls: tls::TlsBuffers,
-    /// HTTP/2 output that TLS has yet to encrypt.
+    /// Output of a carrier that TLS has yet to encrypt.
     plain: Vec<u8>,
     /// Events that resulted from the last received bytes.
-    pub(crate) events: Vec<HttpEvent>,
+    pub(crate) events: Vec<ExchangeEvent>,
 }

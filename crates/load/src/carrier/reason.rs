@@ -73,6 +73,17 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// The reason for the failure of a connection that the peer gives up without an error.
+    pub(crate) fn gone_away() -> Reason {
+        Reason::GoneAway(ResetCode::Http2(h2::ErrorCode::NO_ERROR))
+    }
+
+    /// The reason why a raw request can't be sent on a connection of HTTP/2 or 3.
+    pub(crate) fn only_http1() -> Reason {
+        let text = "the request is raw HTTP/1, but the connection uses HTTP/2 or HTTP/3";
+        Reason::Text(text.to_owned())
+    }
+
     /// Returns the reason in terms of the request that failed: a switch of protocols may have been
     /// asked for.
     pub(crate) fn of_request(self, request: &[u8]) -> Reason {

@@ -1,10 +1,10 @@
-//! The received part of a response on one stream of an HTTP/2 or HTTP/3 connection.
+//! The received part of the response on one stream.
 
 use prony_protocol::GrpcCall;
 use prony_record::{Nanos, Outcome};
 
 use super::CapturedResponse;
-use super::stream::{EventKind, ResponseProgress};
+use super::events::{EventKind, ResponseProgress, Reuse};
 use crate::expect::{Expectations, ReceivedBody};
 use crate::script::CaptureSpec;
 
@@ -39,6 +39,24 @@ impl StreamResponse {
         }
     }
 
+    /// Prepares for the next response of a batch, which counts as a part of the same response.
+    pub(super) fn next_of_batch(&mut self, expected: &Expectations) {
+        self.status = None;
+        self.body.start(expected);
+        if let Some(captured) = &mut self.captured {
+            captured.start();
+        }
+    }
+
+    /// Returns an empty response with the memory of this one.
+    pub(super) fn renewed(self) -> StreamResponse {
+        StreamResponse {
+            body: self.body,
+            captured: self.captured,
+            ..StreamResponse::default()
+        }
+    }
+
     /// Adds part of the body.
     #[inline]
     pub(super) fn add_body(&mut self, bytes: &[u8]) {
@@ -48,17 +66,23 @@ impl StreamResponse {
         }
     }
 
+    /// Returns the outcome of the complete response.
+    #[inline]
+    pub(super) fn judge(&mut self, expected: &Expectations) -> Outcome {
+        self.body.judge(self.status.unwrap_or(0), expected)
+    }
+
     /// Returns the event of the complete response. `call` is the gRPC call that it belongs to.
     #[inline]
     pub(super) fn end(&mut self, expected: &Expectations, call: Option<GrpcCall>) -> EventKind {
-        let outcome = self.body.judge(self.status.unwrap_or(0), expected);
+        let outcome = self.judge(expected);
         match call {
             Some(GrpcCall { status }) if outcome == Outcome::Ok && status != Some(0) => {
                 EventKind::CallFailed { status }
             }
             _ => EventKind::Response {
                 outcome,
-                reusable: true,
+                reuse: Reuse::Allowed,
             },
         }
     }

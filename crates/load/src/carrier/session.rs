@@ -1,13 +1,15 @@
-//! HTTP on a connection that is ready for requests, with TLS below it if the target uses TLS.
+//! A carrier on a connection that is ready for requests, with TLS below it if the target uses TLS.
 
 use prony_protocol::h1::H1Violation;
 use prony_protocol::h2;
 use prony_record::{Nanos, Negotiated, Outcome};
 
-use super::http::HttpMachine;
+use super::events::{EventKind, ExchangeEvent, Progress};
 use super::http1::broken;
-use super::{EventKind, HttpEvent, Progress, Reason, SharedBuffers};
+use super::interface::{AnyCarrier, ByteCarrier, Carrier, RequestRef};
+use super::{Reason, SharedBuffers};
 use crate::expect::Expectations;
+use crate::request::Request;
 use crate::tls::{self, Tls};
 
 /// Maximum number of request bytes that are encrypted at a time, so that a large request is never
@@ -15,25 +17,25 @@ use crate::tls::{self, Tls};
 const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
 
 /// A connection that is ready for requests, or that is draining after the last one.
-pub(crate) struct HttpSession {
+pub(crate) struct Session {
     tls: Option<Tls>,
-    pub(crate) http: HttpMachine,
+    pub(crate) carrier: AnyCarrier,
     /// Number of responses that arrived on this connection.
     pub(crate) served: u32,
-    /// True if the connection is in the list of HTTP/2 connections with output to send.
+    /// True if the connection is in the list of connections with output to send.
     pub(crate) is_dirty: bool,
-    /// True if an HTTP/2 request timed out while nothing arrived on the connection. The connection
-    /// accepts no more requests until something arrives.
+    /// True if a request timed out while nothing arrived on the connection, which continues. The
+    /// connection accepts no more requests until something arrives.
     pub(crate) maybe_dead: bool,
-    /// Time at which the TLS handshake ended or, with HTTP/2, at which bytes last arrived.
+    /// Time at which the TLS handshake ended or bytes last arrived.
     pub(crate) last_heard: Nanos,
 }
 
-impl HttpSession {
-    pub(super) fn new(tls: Option<Tls>, http: HttpMachine) -> HttpSession {
-        HttpSession {
+impl Session {
+    pub(super) fn new(tls: Option<Tls>, carrier: AnyCarrier) -> Session {
+        Session {
             tls,
-            http,
+            carrier,
             served: 0,
             is_dirty: false,
             maybe_dead: false,
@@ -44,8 +46,8 @@ impl HttpSession {
     /// The reason why the server rejected a cleartext request, if its response says that the port
     /// expects TLS.
     pub(crate) fn tls_expected(&self) -> Option<Reason> {
-        match &self.http {
-            HttpMachine::One(h1) if self.tls.is_none() => h1.tls_phrase().map(Reason::ExpectsTls),
+        match &self.carrier {
+            AnyCarrier::Http1(h1) if self.tls.is_none() => h1.tls_phrase().map(Reason::ExpectsTls),
             _ => None,
         }
     }
@@ -62,7 +64,10 @@ impl HttpSession {
         if self.tls.is_some() {
             return self.receive_ciphertext(bytes, now, expected, buffers);
         }
-        match self.http.receive(bytes, now, expected, &mut buffers.events) {
+        match self
+            .carrier
+            .receive(bytes, now, expected, &mut buffers.events)
+        {
             Progress::Broken(outcome, Reason::Http2(h2::H2Violation::Http1)) => {
                 Progress::Broken(outcome, Reason::CleartextHttp1)
             }
@@ -81,7 +86,7 @@ impl HttpSession {
             return Progress::Open;
         };
         let events = &mut buffers.events;
-        let has_streams = self.http.has_streams();
+        let is_multiplexed = self.carrier.is_multiplexed();
         let mut progress = Progress::Open;
         loop {
             match tls.receive(&mut bytes, &mut buffers.tls) {
@@ -90,15 +95,15 @@ impl HttpSession {
                 Ok(tls::TlsEvent::Secured { .. }) => {}
                 // Only the first violation is reported.
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
-                Ok(tls::TlsEvent::Plain(_)) if !has_streams && !events.is_empty() => {
+                Ok(tls::TlsEvent::Plain(_)) if !is_multiplexed && !events.is_empty() => {
                     events.clear();
                     progress = broken(H1Violation::BytesAfterEnd);
                 }
                 Ok(tls::TlsEvent::Plain(plain)) => {
-                    progress = self.http.receive(plain, now, expected, events);
+                    progress = self.carrier.receive(plain, now, expected, events);
                 }
                 Err(error) => {
-                    if !has_streams {
+                    if !is_multiplexed {
                         events.clear();
                     }
                     let reason = Reason::of_tls(&error, tls.peer_speaks(), tls.given());
@@ -111,14 +116,14 @@ impl HttpSession {
         }
         match events.last_mut() {
             // The socket may stay open for a long time, but the peer sends nothing more.
-            Some(HttpEvent {
-                kind: EventKind::Response { reusable, .. },
+            Some(ExchangeEvent {
+                kind: EventKind::Response { reuse, .. },
                 ..
-            }) if !has_streams => {
-                *reusable = false;
+            }) if !is_multiplexed => {
+                *reuse = reuse.after_close();
                 Progress::Open
             }
-            _ => self.http.peer_closed(true, expected, events),
+            _ => self.carrier.peer_closed(true, expected, events),
         }
     }
 
@@ -132,7 +137,7 @@ impl HttpSession {
         // Without TLS's close_notify, an attacker on the path may have cut the connection (RFC 9112
         // §9.8).
         let orderly = self.tls.as_ref().is_none_or(Tls::peer_has_closed);
-        self.http
+        self.carrier
             .peer_closed(orderly, expected, &mut buffers.events)
     }
 
@@ -142,55 +147,66 @@ impl HttpSession {
         self.tls.is_some()
     }
 
-    /// For HTTP/1 over TLS, appends TLS's own output and the next part of the `request` in flight.
-    /// Appends nothing once everything is sent.
-    pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
-        if let (Some(tls), HttpMachine::One(h1)) = (&mut self.tls, &mut self.http) {
-            tls.take_out(h1.take_unencrypted(request, ENCRYPTED_PIECE_BYTES), out);
+    /// Takes the rest of a request that is sent from its own memory: one in cleartext HTTP/1 that
+    /// outlives the run.
+    #[inline]
+    pub(super) fn take_shared<'run, 'a>(
+        &mut self,
+        request_of: impl Fn(u32) -> Option<RequestRef<'run, 'a>>,
+    ) -> Option<&'run [u8]> {
+        if self.tls.is_some() {
+            return None;
+        }
+        let h1 = self.carrier.http1()?;
+        match request_of(h1.stream_in_flight()?)? {
+            RequestRef::Listed(request) => Some(h1.take_piece(&request.bytes, usize::MAX)),
+            RequestRef::Own(_) => None,
         }
     }
 
-    /// For HTTP/2, appends the output of HTTP/2 and TLS. `body_of` returns the request body for a
-    /// stream number.
-    pub(crate) fn take_frames<'b>(
+    /// Appends the output of the carrier and of TLS: about `limit` bytes of the carrier's. Appends
+    /// nothing once everything is sent.
+    pub(crate) fn take_output<'r>(
         &mut self,
-        out: &mut Vec<u8>,
+        limit: usize,
+        request_of: &dyn Fn(u32) -> Option<&'r Request>,
         buffers: &mut SharedBuffers,
-        body_of: impl FnMut(u32) -> &'b [u8],
+        out: &mut Vec<u8>,
     ) {
-        let Some(h2) = self.http.h2_mut() else {
-            return;
-        };
-        match &mut self.tls {
-            None => h2.take_output(out, body_of),
-            Some(tls) => {
+        match (&mut self.tls, &mut self.carrier) {
+            (None, carrier) => carrier.take_output(limit, request_of, out),
+            // The request is encrypted from its own memory.
+            (Some(tls), AnyCarrier::Http1(h1)) => {
+                let request = h1.stream_in_flight().and_then(request_of);
+                let request = request.map_or(&[][..], |request| &request.bytes);
+                tls.take_out(h1.take_piece(request, ENCRYPTED_PIECE_BYTES), out);
+            }
+            (Some(tls), carrier) => {
                 buffers.plain.clear();
-                h2.take_output(&mut buffers.plain, body_of);
+                carrier.take_output(limit, request_of, &mut buffers.plain);
                 tls.take_out(&buffers.plain, out);
             }
         }
     }
 
-    /// Number of bytes that TLS has not yet encrypted in an HTTP/1 request of `length` bytes; 0 in
-    /// cleartext.
-    pub(crate) fn unencrypted(&self, length: usize) -> usize {
-        match (&self.tls, &self.http) {
-            (Some(_), HttpMachine::One(h1)) => h1.unencrypted(length),
-            _ => 0,
-        }
+    /// Returns true if the connection's next output begins with a request. Output that precedes it is
+    /// then sent together with it.
+    pub(super) fn awaits_request(&mut self) -> bool {
+        let h1 = self.carrier.http1().filter(|_| self.tls.is_none());
+        h1.is_some_and(|h1| h1.stream_in_flight().is_none())
     }
 
     /// The HTTP version, TLS version and cipher that both sides use.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let agreed = self.tls.as_ref().and_then(Tls::agreed);
-        let tls = match &self.http {
-            HttpMachine::Three(h3) => h3.negotiated().clone(),
+        let tls = match &self.carrier {
+            AnyCarrier::Http3(h3) => h3.negotiated().clone(),
             _ => agreed
                 .map(tls::NegotiatedTls::negotiated)
                 .unwrap_or_default(),
         };
         Negotiated {
-            http: self.http.version().map(str::to_owned),
+            http: self.carrier.version().map(str::to_owned),
             ..tls
         }
     }

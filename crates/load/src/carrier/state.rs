@@ -10,13 +10,15 @@
 use prony_record::{Nanos, Outcome, TlsHandshake};
 use rustls::pki_types::ServerName;
 
-use super::http::HttpFactory;
-use super::session::HttpSession;
-use super::stream::{Progress, Secured};
+use super::events::{Progress, Secured};
+use super::factory::CarrierFactory;
+use super::interface::ByteCarrier;
+use super::session::Session;
 use super::tunnel::Tunnel;
 use super::{Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::quic::QuicConnection;
+use crate::request::Request;
 use crate::tls::{self, PeerSpeaks, Tls};
 
 /// The state of a connection. Each variant holds the data of that state.
@@ -38,16 +40,16 @@ pub(crate) enum ConnectionState {
         tls: Tls,
     },
     /// The connection is idle or has requests in flight.
-    Ready(HttpSession),
+    Ready(Session),
     /// The last response has arrived, and the peer gets a short time to close first. If it does,
     /// its side enters TIME_WAIT (RFC 9293 §3.6), and the load's ports stay free.
-    Draining(HttpSession),
+    Draining(Session),
 }
 
 impl ConnectionState {
     /// The session, if the connection is ready or draining.
     #[inline]
-    pub(crate) fn session(&self) -> Option<&HttpSession> {
+    pub(crate) fn session(&self) -> Option<&Session> {
         match self {
             ConnectionState::Ready(session) | ConnectionState::Draining(session) => Some(session),
             _ => None,
@@ -56,7 +58,7 @@ impl ConnectionState {
 
     /// Mutable reference to the session, if the connection is ready or draining.
     #[inline]
-    pub(crate) fn session_mut(&mut self) -> Option<&mut HttpSession> {
+    pub(crate) fn session_mut(&mut self) -> Option<&mut Session> {
         match self {
             ConnectionState::Ready(session) | ConnectionState::Draining(session) => Some(session),
             _ => None,
@@ -105,33 +107,26 @@ impl ConnectionState {
     }
 
     /// Makes a connection ready for cleartext requests.
-    pub(crate) fn open_cleartext(&mut self, factory: &mut HttpFactory) {
-        *self = ConnectionState::Ready(HttpSession::new(None, factory.cleartext()));
+    pub(crate) fn open_cleartext(&mut self, factory: &mut CarrierFactory) {
+        *self = ConnectionState::Ready(Session::new(None, factory.cleartext()));
     }
 
     /// Makes a connection ready for requests on QUIC streams.
-    pub(crate) fn open_quic(&mut self, factory: &mut HttpFactory, quic: &mut QuicConnection) {
-        *self = ConnectionState::Ready(HttpSession::new(None, factory.h3(quic)));
-    }
-
-    /// Handles the events of a ready QUIC connection and appends the resulting request events to
-    /// the buffers.
-    #[inline]
-    pub(crate) fn receive_streams(
+    ///
+    /// # Errors
+    ///
+    /// The server allows too few streams.
+    pub(super) fn open_streams(
         &mut self,
+        factory: &mut CarrierFactory,
         quic: &mut QuicConnection,
-        now: Nanos,
-        expected: &Expectations,
-        buffers: &mut SharedBuffers,
-    ) -> Progress {
-        let h3 = self.session_mut().and_then(|session| session.http.h3_mut());
-        h3.map_or(Progress::Open, |h3| {
-            h3.receive(quic, now, expected, &mut buffers.events)
-        })
+    ) -> Result<(), Reason> {
+        *self = ConnectionState::Ready(Session::new(None, factory.h3(quic)?));
+        Ok(())
     }
 
     /// Starts TLS on a connection whose connect took `connect`. The first TLS flight is then
-    /// available from [`ConnectionState::take_ciphertext`].
+    /// available from [`ConnectionState::take_output`].
     ///
     /// # Errors
     ///
@@ -159,7 +154,7 @@ impl ConnectionState {
         &mut self,
         bytes: &[u8],
         now: Nanos,
-        factory: &mut HttpFactory,
+        factory: &mut CarrierFactory,
         expected: &Expectations,
         buffers: &mut SharedBuffers,
     ) -> Progress {
@@ -184,7 +179,7 @@ impl ConnectionState {
         &mut self,
         mut bytes: &[u8],
         now: Nanos,
-        factory: &mut HttpFactory,
+        factory: &mut CarrierFactory,
         expected: &Expectations,
         buffers: &mut SharedBuffers,
     ) -> Progress {
@@ -230,7 +225,7 @@ impl ConnectionState {
             factory.h1()
         };
         if let ConnectionState::Handshaking { tls, .. } = std::mem::take(self) {
-            *self = ConnectionState::Ready(HttpSession::new(Some(tls), http));
+            *self = ConnectionState::Ready(Session::new(Some(tls), http));
         }
         Progress::Secured(secured)
     }
@@ -251,27 +246,20 @@ impl ConnectionState {
         }
     }
 
-    /// During a handshake or with HTTP/1, appends TLS's own output and the next part of the
-    /// `request` in flight.
-    pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
+    /// Appends the output: that of the handshake, or of the session. See [`Session::take_output`].
+    pub(crate) fn take_output<'r>(
+        &mut self,
+        limit: usize,
+        request_of: &dyn Fn(u32) -> Option<&'r Request>,
+        buffers: &mut SharedBuffers,
+        out: &mut Vec<u8>,
+    ) {
         match self {
             ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
-                session.take_ciphertext(request, out);
+                session.take_output(limit, request_of, buffers, out);
             }
             ConnectionState::Handshaking { tls, .. } => tls.take_out(&[], out),
             _ => {}
-        }
-    }
-
-    /// Returns true if the connection uses TLS, or will once it is established.
-    #[inline]
-    pub(crate) fn is_tls(&self) -> bool {
-        match self {
-            ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
-                session.is_tls()
-            }
-            ConnectionState::Handshaking { .. } => true,
-            _ => false,
         }
     }
 
@@ -284,11 +272,11 @@ impl ConnectionState {
     }
 
     /// Ends the connection and returns its memory to the factory.
-    pub(crate) fn close(&mut self, factory: &mut HttpFactory) {
+    pub(crate) fn close(&mut self, factory: &mut CarrierFactory) {
         if let ConnectionState::Ready(session) | ConnectionState::Draining(session) =
             std::mem::take(self)
         {
-            factory.recycle(session.http);
+            factory.recycle(session.carrier);
         }
     }
 }

@@ -14,7 +14,8 @@ use self::error::ProbeFault;
 use self::quic::QuicProbe;
 use crate::address_list::SourceSelector;
 use crate::carrier::{
-    ConnectionState, EventKind, HttpFactory, HttpMachine, Progress, Reason, SharedBuffers,
+    ByteCarrier, Carrier, CarrierFactory, ConnectionState, EventKind, Progress, Reason,
+    SharedBuffers, StartFailure,
 };
 use crate::content_coding::{self, BodyDigest, DecodeError};
 use crate::expect::Expectations;
@@ -130,9 +131,6 @@ pub fn probe_until(
         _ => {
             connection.open_cleartext(&mut factory);
             begin(&mut connection, request)?;
-            if !has_streams(&connection) {
-                line.send(&request.bytes)?;
-            }
         }
     }
     let anything = Expectations::anything();
@@ -162,8 +160,8 @@ pub fn probe_until(
 }
 
 /// Creates the factory of a probe's connection.
-fn factory(spec: &LoadSpec) -> HttpFactory {
-    HttpFactory::new(spec.transport.protocols)
+fn factory(spec: &LoadSpec) -> CarrierFactory {
+    CarrierFactory::new(spec.transport.protocols)
         .with_capture(CaptureSpec {
             ends: false,
             heads: true,
@@ -180,11 +178,19 @@ fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), ProbeErro
             Err(ProbeFault::Failed(Outcome::Reset, reason).into())
         }
         (Some(EventKind::Malformed(fault)), _) => Err(ProbeFault::Malformed(fault).into()),
-        (_, Progress::Broken(outcome, reason)) => Err(ProbeFault::Failed(outcome, reason).into()),
+        (_, Progress::Broken(outcome, reason) | Progress::Unusable(outcome, reason)) => {
+            Err(ProbeFault::Failed(outcome, reason).into())
+        }
         (_, Progress::Lost | Progress::Closed | Progress::Unsolicited) => {
             Err(ProbeFault::Closed.into())
         }
-        (_, Progress::Open | Progress::Tunneled | Progress::Secured(_)) => Ok(()),
+        (
+            _,
+            Progress::Open
+            | Progress::Tunneled
+            | Progress::Secured(_)
+            | Progress::EarlyDataEnded { .. },
+        ) => Ok(()),
     }
 }
 
@@ -205,19 +211,11 @@ fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), Prob
     let Some(session) = connection.session_mut() else {
         return Ok(());
     };
-    match (&mut session.http, &request.frames) {
-        (HttpMachine::One(h1), _) => h1.start(0, request, &anything),
-        (HttpMachine::Two(h2), Some(frames)) => h2
-            .start(0, frames, &anything)
-            .map_err(|error| ProbeFault::Encoding(error.to_string()))?,
-        (HttpMachine::Two(_), None) | (HttpMachine::Three(_), _) => {}
+    match session.carrier.start(0, request, &anything) {
+        Ok(_) => Ok(()),
+        Err(StartFailure::Never(reason)) => Err(ProbeFault::Encoding(reason.to_string()).into()),
+        Err(StartFailure::NotNow) => Err(ProbeFault::NoConnection.into()),
     }
-    Ok(())
-}
-
-fn has_streams(connection: &ConnectionState) -> bool {
-    let session = connection.session();
-    session.is_some_and(|session| session.http.has_streams())
 }
 
 /// Returns the response that arrived on the connection.
@@ -228,12 +226,12 @@ fn response(
     let Some(session) = connection.session_mut() else {
         return Err(ProbeFault::NoConnection.into());
     };
-    let received = session.http.received(0);
+    let received = session.carrier.received(0);
     let body = BodyDigest {
         length: received.body_bytes,
-        sha256: session.http.take_hash(0),
+        sha256: session.carrier.take_hash(0),
     };
-    let (head, bytes) = match session.http.captured(0) {
+    let (head, bytes) = match session.carrier.captured(0) {
         Some(captured) => (captured.head(), captured.body()),
         None => (&b""[..], &b""[..]),
     };
@@ -356,7 +354,7 @@ impl<'a> ProbeSocket<'a> {
     fn tunnel(
         &mut self,
         connection: &mut ConnectionState,
-        factory: &mut HttpFactory,
+        factory: &mut CarrierFactory,
         request: &[u8],
     ) -> Result<(), ProbeError> {
         let (anything, mut buffers) = (Expectations::anything(), SharedBuffers::default());
@@ -385,14 +383,8 @@ impl<'a> ProbeSocket<'a> {
         buffers: &mut SharedBuffers,
     ) -> Result<(), ProbeError> {
         let mut out = Vec::new();
-        let body = request.frames.as_ref().map_or(&[][..], |it| it.body());
         loop {
-            match connection.session_mut() {
-                Some(session) if session.http.has_streams() => {
-                    session.take_frames(&mut out, buffers, |_| body);
-                }
-                _ => connection.take_ciphertext(&request.bytes, &mut out),
-            }
+            connection.take_output(usize::MAX, &|_| Some(request), buffers, &mut out);
             if out.is_empty() {
                 return Ok(());
             }

@@ -8,7 +8,10 @@ use prony_record::Nanos;
 use super::error::{ProbeError, ProbeFault, QuicSilence};
 use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
 use crate::address_list::SourceSelector;
-use crate::carrier::{ConnectionState, EventKind, Reason, SharedBuffers};
+use crate::carrier::{
+    EventKind, Link, Reason, RequestRef, SetupStep, SetupTarget, SharedBuffers, SharedState,
+    StartFailure, StreamTransport, Transport,
+};
 use crate::expect::Expectations;
 use crate::quic::{QuicClient, QuicEnd};
 use crate::request::Request;
@@ -24,7 +27,7 @@ const KEY: Key = Key {
 
 /// A connection for a probe, with one deadline for all operations.
 pub(super) struct QuicProbe<'a> {
-    sockets: QuicSockets<UdpDatagrams>,
+    transport: StreamTransport<QuicSockets<UdpDatagrams>>,
     timeout: Duration,
     until: Instant,
     is_stopped: &'a dyn Fn() -> bool,
@@ -44,7 +47,7 @@ impl<'a> QuicProbe<'a> {
         let client = client.ok_or(ProbeFault::NoTls)?;
         let datagrams = UdpDatagrams::new(1).map_err(ProbeFault::NoSocket)?;
         let mut probe = QuicProbe {
-            sockets: QuicSockets::new(datagrams, client, 1),
+            transport: StreamTransport(QuicSockets::new(datagrams, client, 1)),
             timeout,
             until: Instant::now() + timeout,
             is_stopped,
@@ -59,7 +62,7 @@ impl<'a> QuicProbe<'a> {
             nodelay: true,
             keepalive: true,
         };
-        probe.sockets.connect(KEY, route);
+        probe.transport.0.connect(KEY, route);
         match probe.next()? {
             Some(Completion::Failed(_, _, error)) => {
                 let end = error.get_ref().and_then(|error| error.downcast_ref());
@@ -86,7 +89,7 @@ impl<'a> QuicProbe<'a> {
     /// The next completion; `None` when the time is up.
     fn next(&mut self) -> Result<Option<Completion>, ProbeError> {
         loop {
-            if let Some(completion) = self.sockets.next() {
+            if let Some(completion) = self.transport.0.next() {
                 return Ok(Some(completion));
             }
             let left = self.until.saturating_duration_since(Instant::now());
@@ -96,15 +99,15 @@ impl<'a> QuicProbe<'a> {
             if (self.is_stopped)() {
                 return Err(ProbeFault::Stopped.into());
             }
-            let until = self.sockets.now() + Nanos::from(left.min(STOP_CHECK_INTERVAL));
-            let waited = self.sockets.wait(until);
+            let until = self.transport.0.now() + Nanos::from(left.min(STOP_CHECK_INTERVAL));
+            let waited = self.transport.0.wait(until);
             waited.map_err(ProbeFault::Waiting)?;
         }
     }
 
     /// Ends the connection.
     pub(super) fn close(mut self) {
-        self.sockets.close(KEY, Close::Orderly);
+        self.transport.0.close(KEY, Close::Orderly);
     }
 
     /// Sends a request and reads its response.
@@ -115,38 +118,50 @@ impl<'a> QuicProbe<'a> {
     ) -> Result<ProbeResponse, ProbeError> {
         let anything = Expectations::anything();
         let mut factory = factory(spec);
-        let (mut connection, mut buffers) = (ConnectionState::default(), SharedBuffers::default());
-        if let Some(quic) = self.sockets.quic(KEY) {
-            connection.open_quic(&mut factory, quic);
+        let (mut link, mut buffers) = (Link::new(), SharedBuffers::default());
+        let target = SetupTarget {
+            tunnel: None,
+            tls: None,
+        };
+        let step = self
+            .transport
+            .connected(KEY, &mut link, target, &mut factory, Nanos::ZERO);
+        if let SetupStep::Unusable(outcome, reason) = step {
+            return Err(ProbeFault::Failed(outcome, reason).into());
         }
         let mut has_begun = false;
         loop {
-            let session = connection.session_mut();
-            let h3 = session.and_then(|session| session.http.h3_mut());
-            if let (Some(h3), Some(quic), Some(encoded)) =
-                (h3, self.sockets.quic(KEY), &request.http3)
-            {
-                if !has_begun {
-                    has_begun = h3.start(0, encoded, &anything, quic).is_ok();
+            if !has_begun {
+                let started = self.transport.start(KEY, &mut link, 0, request, &anything);
+                match started {
+                    Ok(_) => has_begun = true,
+                    Err(StartFailure::NotNow) => {}
+                    Err(StartFailure::Never(reason)) => {
+                        return Err(ProbeFault::Encoding(reason.to_string()).into());
+                    }
                 }
-                h3.write_output(quic);
             }
+            let request_of = |_| Some(RequestRef::Own(request));
+            self.transport
+                .send_output(KEY, &mut link, &mut buffers, request_of);
             let Some(completion) = self.next()? else {
                 return Err(ProbeFault::NoResponseWithin(self.timeout).into());
             };
             if let Completion::Failed(_, _, error) = completion {
                 return Err(ProbeFault::Reading(error).into());
             }
-            let Some(quic) = self.sockets.quic(KEY) else {
-                return Err(ProbeFault::NoConnection.into());
+            let shared = SharedState {
+                factory: &mut factory,
+                buffers: &mut buffers,
+                expected: &anything,
             };
-            let progress = connection.receive_streams(quic, Nanos::ZERO, &anything, &mut buffers);
+            let progress = self.transport.receive(KEY, &mut link, shared, Nanos::ZERO);
             let event = buffers.events.drain(..).next();
             if let Some(EventKind::Response { .. } | EventKind::CallFailed { .. }) =
                 event.map(|event| event.kind)
             {
-                let response = response(&mut connection, request);
-                self.sockets.close(KEY, Close::Orderly);
+                let response = response(&mut link.state, request);
+                self.transport.0.close(KEY, Close::Orderly);
                 return response;
             }
             failure(event.map(|event| event.kind), progress)?;

@@ -1,4 +1,4 @@
-//! The contract between a worker and the sockets that carry its bytes.
+//! The contract between a worker and the sockets of its connections.
 //!
 //! The contract is built on *completions*: the worker submits an operation, continues, and later
 //! reaps one [`Completion`] for it. io_uring maps to the contract directly; the readiness backend
@@ -6,32 +6,9 @@
 //! user-space stack or a simulation with its own clock fits the same contract. Nothing above this
 //! module may assume a kernel socket.
 //!
-//! The kernel's backends and AF_XDP are tested against the rules of this contract. The backend for
-//! QUIC carries streams instead of bytes: of these rules, those about keys, connecting, closing and
-//! waiting apply to it, and it has tests of its own.
-//!
-//! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation not used
-//!    before with this index.
-//! 2. [`Sockets::connect`] leads to exactly one `Connected` or `Failed`. After `Connected`,
-//!    receiving begins without being requested. Nothing is sent before the worker submits it, so
-//!    that the worker's clock reading before a send is never later than the send.
-//! 3. [`Sockets::send`] leads to one `Sent` once the system has accepted the last byte, or to a
-//!    `Failed`. If it returns [`Sending::Done`], only a `Failed` may follow. Only one send per
-//!    connection is in flight at a time, and no send follows a failed one. The `Sent` of a request
-//!    comes before the `Received` of its response: a response that is reaped before the `Sent` of
-//!    its request counts as premature, and the worker closes the connection.
-//! 4. The bytes of a `Received` stay readable by [`Sockets::received`] until the next call of
-//!    [`Sockets::next`]. They arrive in order. `Closed` reports that the peer has closed its side
-//!    in an orderly way. Nothing is received afterwards, but a send may still succeed.
-//! 5. After the `Failed` of a connection attempt or a receive, the connection has ended. After the
-//!    `Failed` of a send, the peer's bytes are still received up to their end. The worker then
-//!    calls [`Sockets::close`] or, after a failed attempt, connects again at the same index with a
-//!    new generation.
-//! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in
-//!    flight may be lost. Bytes of a send that was `Done` reach the peer before an orderly close.
-//! 7. Every submitted operation begins no later than the next [`Sockets::wait`].
-//! 8. The backend provides the clock: [`Sockets::now`] never goes back, unless the clock is started
-//!    again.
+//! [`Sockets`] is what all backends have in common. On top of it, a backend carries either bytes
+//! ([`ByteSockets`]: TCP, UNIX sockets, AF_XDP) or streams ([`StreamSockets`]: QUIC). Each trait
+//! states its rules, and `contract/` tests each rule over every backend that it applies to.
 
 mod backend;
 #[cfg(test)]
@@ -182,7 +159,7 @@ pub(crate) enum Completion {
     Connected(Key),
     /// All bytes of the send were accepted. An owned buffer is returned.
     Sent(Key, Option<Vec<u8>>),
-    /// Bytes have arrived: see [`Sockets::received`].
+    /// Bytes have arrived: see [`ByteSockets::received`].
     Received(Key),
     /// The peer closed its side in an orderly way.
     Closed(Key),
@@ -213,12 +190,30 @@ pub(crate) struct WaitBatch {
     pub(crate) max_wait: Nanos,
 }
 
-/// A socket backend, which must obey the module's contract.
-pub(crate) trait Sockets<'run> {
-    /// True if each connection has streams, which are read and written through [`Sockets::quic`].
-    /// The other methods then neither send nor receive bytes.
-    const HAS_STREAMS: bool = false;
+/// Counts of a backend's own, for the record; `None` for backends without such counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SocketCounts {
+    /// Packets and system calls of the closed QUIC connections.
+    pub(crate) quic: Option<QuicUse>,
+    /// Packets and drops of AF_XDP.
+    pub(crate) xdp: Option<XdpUse>,
+}
 
+/// Sockets of any kind.
+///
+/// 1. The worker chooses the [`Key`] of each connection: a free index, and a generation not used
+///    before with this index.
+/// 2. [`Sockets::connect`] leads to exactly one `Connected` or `Failed`. After `Connected`,
+///    receiving begins without being requested. Nothing is sent before the worker submits it, so
+///    that the worker's clock reading before a send is never later than the send.
+/// 3. After the `Failed` of a connection attempt or a receive, the connection has ended. The worker
+///    then calls [`Sockets::close`] or, after a failed attempt, connects again at the same index
+///    with a new generation.
+/// 4. After `close` no completion has that key, and the index is free again.
+/// 5. Every submitted operation begins no later than the next [`Sockets::wait`].
+/// 6. The backend provides the clock: [`Sockets::now`] never goes back, unless the clock is started
+///    again.
+pub(crate) trait Sockets {
     /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
     const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
 
@@ -234,19 +229,8 @@ pub(crate) trait Sockets<'run> {
     /// Begins to connect.
     fn connect(&mut self, key: Key, route: Route<'_>);
 
-    /// Begins to send. A send of owned bytes always stays in flight until `Sent` returns the
-    /// buffer.
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
-
     /// Returns the local address of an open connection; `None` for UNIX sockets.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
-
-    /// Returns the number of unsent bytes of the send in flight on a connection, or of the last
-    /// failed send. The number may be up to 128 KiB too high.
-    fn unsent(&self, key: Key) -> u64;
-
-    /// Acknowledges the bytes received so far immediately, if the transport allows it.
-    fn acknowledge(&mut self, _key: Key) {}
 
     /// Ends a connection and all operations on it. Does nothing if the connection has already
     /// ended.
@@ -272,25 +256,60 @@ pub(crate) trait Sockets<'run> {
     /// Returns the next completion, if there is one. Does not wait.
     fn next(&mut self) -> Option<Completion>;
 
+    /// Returns the backend's own counts so far.
+    fn counts(&self) -> SocketCounts {
+        SocketCounts::default()
+    }
+}
+
+/// Sockets that carry one sequence of bytes in each direction.
+///
+/// In addition to the rules of [`Sockets`]:
+///
+/// 1. [`ByteSockets::send`] leads to one `Sent` once the system has accepted the last byte, or to a
+///    `Failed`. If it returns [`Sending::Done`], only a `Failed` may follow. Only one send per
+///    connection is in flight at a time, and no send follows a failed one. The `Sent` of a request
+///    comes before the `Received` of its response: a response that is reaped before the `Sent` of
+///    its request counts as premature, and the worker closes the connection.
+/// 2. The bytes of a `Received` stay readable by [`ByteSockets::received`] until the next call of
+///    [`Sockets::next`]. They arrive in order. `Closed` reports that the peer has closed its side
+///    in an orderly way. Nothing is received afterwards, but a send may still succeed.
+/// 3. After the `Failed` of a send, the peer's bytes are still received up to their end.
+/// 4. Bytes of a send in flight may be lost by a `close`. Bytes of a send that was `Done` reach the
+///    peer before an orderly close.
+pub(crate) trait ByteSockets<'run>: Sockets {
+    /// Begins to send. A send of owned bytes always stays in flight until `Sent` returns the
+    /// buffer.
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
+
+    /// Returns the number of unsent bytes of the send in flight on a connection, or of the last
+    /// failed send. The number may be up to 128 KiB too high.
+    fn unsent(&self, key: Key) -> u64;
+
     /// Returns the bytes of the `Received` that [`Sockets::next`] returned last.
     fn received(&self) -> &[u8];
 
-    /// Returns the QUIC connection that carries the streams of an open connection; `None` for other
-    /// transports.
-    fn quic(&mut self, _key: Key) -> Option<&mut QuicConnection> {
-        None
-    }
+    /// Acknowledges the bytes received so far immediately, if the transport allows it.
+    fn acknowledge(&mut self, _key: Key) {}
+}
+
+/// Sockets whose connections carry streams, and secure them.
+///
+/// In addition to the rules of [`Sockets`]:
+///
+/// 1. `Connected` means that the handshake, including TLS, is complete, or that early data can be
+///    sent. In the latter case, the first `Received` follows the end of the handshake; if the
+///    handshake fails, a `Failed` for the connect follows the `Connected`.
+/// 2. From `Connected` until `close`, [`StreamSockets::streams`] returns the connection.
+/// 3. A `Received` means that the connection has events. They stay available until they are read.
+///    An established connection ends with such an event, never with a `Closed` or `Failed`.
+/// 4. Bytes that were written to streams are sent by the next [`StreamSockets::flush`] or
+///    [`Sockets::wait`]. Each stream's bytes arrive in order, and `close` may lose those that are
+///    not acknowledged.
+pub(crate) trait StreamSockets: Sockets {
+    /// Returns the streams of an open connection.
+    fn streams(&mut self, key: Key) -> Option<&mut QuicConnection>;
 
     /// Sends all bytes that connections have written to their streams.
-    fn flush(&mut self) {}
-
-    /// Returns the QUIC counts of the closed connections; `None` for other transports.
-    fn quic_use(&self) -> Option<QuicUse> {
-        None
-    }
-
-    /// Returns the counts of packets and drops so far; `None` for backends other than AF_XDP.
-    fn xdp_use(&self) -> Option<XdpUse> {
-        None
-    }
+    fn flush(&mut self);
 }

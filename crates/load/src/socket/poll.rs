@@ -16,8 +16,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::poller::{Interest, ReadyEvent, SocketPoller};
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch, local,
-    system,
+    ByteSockets, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets,
+    WaitBatch, local, system,
 };
 
 /// Size of the receive buffer. It is large enough for a single read to return a body of 100 KiB.
@@ -307,7 +307,7 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-impl<'run> Sockets<'run> for PollSockets<'run> {
+impl Sockets for PollSockets<'_> {
     fn now(&self) -> Nanos {
         Nanos::from(self.epoch.elapsed())
     }
@@ -326,41 +326,11 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         }
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
-        let index = key.index as usize;
-        let entry = self.connections.get_mut(index).and_then(|c| c.as_mut());
-        let Some(connection) = entry.filter(|connection| connection.key == key) else {
-            return Sending::Done;
-        };
-        let (sending, completion) = connection.send(bytes);
-        self.ready.extend(completion);
-        self.update_interest_at(index);
-        sending
-    }
-
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
         let connection = self.connections.get(key.index as usize)?.as_ref()?;
         let is_this = connection.key == key;
         let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
         address.as_socket()
-    }
-
-    fn unsent(&self, key: Key) -> u64 {
-        let connection = self.connections.get(key.index as usize);
-        let connection = connection.and_then(Option::as_ref);
-        connection
-            .filter(|connection| connection.key == key)
-            .map_or(0, |connection| {
-                connection.unsent() as u64 + system::unsent_in_kernel(&connection.socket)
-            })
-    }
-
-    fn acknowledge(&mut self, key: Key) {
-        let connection = self.connections.get(key.index as usize);
-        let connection = connection.and_then(Option::as_ref);
-        if let Some(connection) = connection.filter(|connection| connection.key == key) {
-            system::acknowledge(&connection.socket);
-        }
     }
 
     fn close(&mut self, key: Key, how: Close) {
@@ -409,6 +379,38 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
             }
         }
         None
+    }
+}
+
+impl<'run> ByteSockets<'run> for PollSockets<'run> {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
+        let index = key.index as usize;
+        let entry = self.connections.get_mut(index).and_then(|c| c.as_mut());
+        let Some(connection) = entry.filter(|connection| connection.key == key) else {
+            return Sending::Done;
+        };
+        let (sending, completion) = connection.send(bytes);
+        self.ready.extend(completion);
+        self.update_interest_at(index);
+        sending
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        connection
+            .filter(|connection| connection.key == key)
+            .map_or(0, |connection| {
+                connection.unsent() as u64 + system::unsent_in_kernel(&connection.socket)
+            })
+    }
+
+    fn acknowledge(&mut self, key: Key) {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        if let Some(connection) = connection.filter(|connection| connection.key == key) {
+            system::acknowledge(&connection.socket);
+        }
     }
 
     fn received(&self) -> &[u8] {

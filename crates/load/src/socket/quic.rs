@@ -1,13 +1,7 @@
 //! QUIC connections over datagrams, as a backend of the worker.
 //!
 //! The handshake of QUIC includes TLS, so a connection is `Connected` once it is secured. The
-//! worker then reads and writes streams through [`Sockets::quic`]. A `Received` means that events
-//! of the connection, including its end, are available there. Datagrams are sent by the next
-//! [`Sockets::flush`] or [`Sockets::wait`].
-//!
-//! With early data, a connection is `Connected` immediately, and the first `Received` follows the
-//! end of the handshake. If the handshake fails, a `Failed` for the connect follows, although
-//! `Connected` was already reported.
+//! worker then reads and writes its streams. See [`StreamSockets`] for the contract.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,7 +14,7 @@ use prony_record::{Nanos, QuicUse};
 
 use super::datagram::{DatagramEvent, Datagrams};
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch,
+    Close, Completion, Key, Operation, Peer, Route, SocketCounts, Sockets, StreamSockets, WaitBatch,
 };
 use crate::quic::{DatagramBatch, EarlyData, QuicClient, QuicConnection};
 
@@ -35,7 +29,7 @@ const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(1000);
 /// read.
 const ARENA_BYTES: usize = 256 * 1024;
 
-/// QUIC over a backend for datagrams. See [`Sockets`].
+/// QUIC over a backend for datagrams.
 pub(crate) struct QuicSockets<D> {
     datagrams: D,
     client: QuicClient,
@@ -280,8 +274,7 @@ impl<D: Datagrams> QuicSockets<D> {
     }
 }
 
-impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
-    const HAS_STREAMS: bool = true;
+impl<D: Datagrams> Sockets for QuicSockets<D> {
     const COALESCE_TIME_MAX: Nanos = COALESCE_TIME_MAX;
 
     fn now(&self) -> Nanos {
@@ -300,17 +293,8 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
         }
     }
 
-    /// Never called, because all bytes are sent on streams.
-    fn send(&mut self, _key: Key, _bytes: Outgoing<'run>) -> Sending {
-        Sending::Done
-    }
-
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
         self.datagrams.local_address(key)
-    }
-
-    fn unsent(&self, _key: Key) -> u64 {
-        0
     }
 
     fn close(&mut self, key: Key, _how: Close) {
@@ -396,25 +380,26 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
         }
     }
 
-    fn received(&self) -> &[u8] {
-        &[]
+    fn counts(&self) -> SocketCounts {
+        let (send_calls, receive_calls) = self.datagrams.calls();
+        SocketCounts {
+            quic: Some(QuicUse {
+                send_calls,
+                receive_calls,
+                ..self.closed.clone()
+            }),
+            ..SocketCounts::default()
+        }
     }
+}
 
-    fn quic(&mut self, key: Key) -> Option<&mut QuicConnection> {
+impl<D: Datagrams> StreamSockets for QuicSockets<D> {
+    fn streams(&mut self, key: Key) -> Option<&mut QuicConnection> {
         self.touch(key);
         self.link(key).map(|link| &mut link.connection)
     }
 
     fn flush(&mut self) {
         self.transmit_all();
-    }
-
-    fn quic_use(&self) -> Option<QuicUse> {
-        let (send_calls, receive_calls) = self.datagrams.calls();
-        Some(QuicUse {
-            send_calls,
-            receive_calls,
-            ..self.closed.clone()
-        })
     }
 }

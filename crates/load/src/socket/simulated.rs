@@ -12,7 +12,9 @@ use std::rc::Rc;
 
 use prony_record::Nanos;
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+use super::{
+    ByteSockets, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets,
+};
 use crate::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
@@ -329,7 +331,7 @@ impl<'run> SimulatedSockets<'run> {
     }
 }
 
-impl<'run> Sockets<'run> for SimulatedSockets<'run> {
+impl Sockets for SimulatedSockets<'_> {
     fn now(&self) -> Nanos {
         self.clock
     }
@@ -366,50 +368,9 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         }
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
-        let (clock, now) = (self.clock, self.server_clock());
-        let link = self.link(key);
-        assert!(
-            link.connected,
-            "the worker sent before the connection was established"
-        );
-        assert!(
-            link.sending.is_none(),
-            "the worker sent while another send was in flight"
-        );
-        assert!(!link.send_failed, "the worker sent after a failed send");
-        let request = ReceivedRequest {
-            now,
-            connection: link.number,
-            port: link.port,
-            number: link.requests,
-            bytes: bytes.bytes().to_vec(),
-        };
-        link.requests += 1;
-        link.sending = Some(bytes);
-        let reply = self.server.response(&request);
-        self.log.borrow_mut().requests.push((clock, request.bytes));
-        match reply.taken {
-            SendTiming::AtOnce => self.plan(Nanos::ZERO, key, DueAction::SendTiming),
-            SendTiming::After(after) => self.plan(after, key, DueAction::SendTiming),
-            SendTiming::Never => {}
-            SendTiming::Fail(after, errno) => self.plan(after, key, DueAction::SendFailed(errno)),
-        }
-        self.plan_steps(key, reply.steps);
-        Sending::InFlight
-    }
-
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
         let link = self.links[key.index as usize].as_ref()?;
         (link.key == key).then(|| SocketAddr::from(([127, 0, 0, 1], LOCAL_PORT)))
-    }
-
-    fn unsent(&self, key: Key) -> u64 {
-        let link = self.links[key.index as usize].as_ref();
-        link.filter(|link| link.key == key).map_or(0, |link| {
-            let sending = link.sending.as_ref();
-            sending.map_or(link.unsent, |it| it.bytes().len()) as u64
-        })
     }
 
     fn close(&mut self, key: Key, how: Close) {
@@ -468,6 +429,49 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             }
         }
         None
+    }
+}
+
+impl<'run> ByteSockets<'run> for SimulatedSockets<'run> {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
+        let (clock, now) = (self.clock, self.server_clock());
+        let link = self.link(key);
+        assert!(
+            link.connected,
+            "the worker sent before the connection was established"
+        );
+        assert!(
+            link.sending.is_none(),
+            "the worker sent while another send was in flight"
+        );
+        assert!(!link.send_failed, "the worker sent after a failed send");
+        let request = ReceivedRequest {
+            now,
+            connection: link.number,
+            port: link.port,
+            number: link.requests,
+            bytes: bytes.bytes().to_vec(),
+        };
+        link.requests += 1;
+        link.sending = Some(bytes);
+        let reply = self.server.response(&request);
+        self.log.borrow_mut().requests.push((clock, request.bytes));
+        match reply.taken {
+            SendTiming::AtOnce => self.plan(Nanos::ZERO, key, DueAction::SendTiming),
+            SendTiming::After(after) => self.plan(after, key, DueAction::SendTiming),
+            SendTiming::Never => {}
+            SendTiming::Fail(after, errno) => self.plan(after, key, DueAction::SendFailed(errno)),
+        }
+        self.plan_steps(key, reply.steps);
+        Sending::InFlight
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let link = self.links[key.index as usize].as_ref();
+        link.filter(|link| link.key == key).map_or(0, |link| {
+            let sending = link.sending.as_ref();
+            sending.map_or(link.unsent, |it| it.bytes().len()) as u64
+        })
     }
 
     fn received(&self) -> &[u8] {

@@ -5,14 +5,15 @@ use std::io;
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
-use super::connections::SendState;
-use crate::carrier::{ConnectionState, Progress, Reason};
-use crate::socket::{Close, Completion, Key, Operation, Sockets};
+use crate::carrier::{
+    Carrier, ConnectionState, Progress, Reason, SendState, Session, SharedState, Transport,
+};
+use crate::socket::{Close, Completion, Key, Operation};
 
 /// Time given to the peer to close a drained connection before the load closes it.
 const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Handles a completion. Inlined into both callers, because a function call would add 1% to the
     /// CPU time of a request.
     #[inline(always)]
@@ -25,21 +26,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         match completion {
             Completion::Connected(_) => self.connected(index, now),
             Completion::Sent(_, buffer) => self.sent(key, buffer),
-            Completion::Received(_) if S::HAS_STREAMS => self.on_streams(key, now),
-            Completion::Received(_) => {
-                let bytes = self.sockets.received();
-                let progress =
-                    self.connections
-                        .receive(index, bytes, now, &self.spec.responses.expect);
-                self.on_progress(index, progress, now);
-            }
+            Completion::Received(_) => self.on_received(key, now),
             Completion::Closed(_) => self.on_peer_closed(index, now),
             Completion::Failed(_, Operation::Connect, error) => {
                 self.on_connect_error(index, &error, now);
             }
             Completion::Failed(_, Operation::Send, _) => {
                 // Bytes that the peer sent before it stopped reading may still arrive.
-                self.connections[index].send = SendState::Failed;
+                self.connections[index].link.send = SendState::Failed;
                 self.close_if_spent(index, now);
             }
             Completion::Failed(_, Operation::Receive, error) => {
@@ -48,37 +42,46 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Reads the events of a QUIC connection: the end of the handshake, responses, or the end of
-    /// the connection.
-    fn on_streams(&mut self, key: Key, now: Nanos) {
-        if self.connections[key.index].is_early() {
-            self.end_early_data(key.index, now);
-        }
-        let Some(quic) = self.sockets.quic(key) else {
-            return;
-        };
+    /// Processes what arrived on a connection.
+    #[inline]
+    fn on_received(&mut self, key: Key, now: Nanos) {
         let expected = &self.spec.responses.expect;
-        let progress = self
-            .connections
-            .receive_streams(key.index, quic, now, expected);
+        let (entry, factory, buffers) = self.connections.parts(key.index);
+        let shared = SharedState {
+            factory,
+            buffers,
+            expected,
+        };
+        let progress = self.transport.receive(key, &mut entry.link, shared, now);
+        if let Progress::EarlyDataEnded {
+            secured,
+            is_rejected,
+        } = progress
+        {
+            self.early_data_ended(key.index, secured, is_rejected, now);
+            if self.connections.is_current(key) {
+                self.on_received(key, now);
+            }
+            return;
+        }
         self.on_progress(key.index, progress, now);
     }
 
     /// Handles an orderly close by the peer. If a send failed before, the close counts as a reset.
     fn on_peer_closed(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
-        if entry.state.is_draining() {
+        if entry.link.state.is_draining() {
             self.drained(index, Close::Orderly, now);
-        } else if entry.send == SendState::Failed {
+        } else if entry.link.send == SendState::Failed {
             // The failed send consumed the reset error, so the close looks orderly.
             let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
             self.on_receive_error(index, &reset, now);
         } else {
-            let progress = self
-                .connections
-                .peer_closed(index, &self.spec.responses.expect);
+            let expected = &self.spec.responses.expect;
+            let (entry, _, buffers) = self.connections.parts(index);
+            let progress = entry.link.state.peer_closed(expected, buffers);
             self.on_progress(index, progress, now);
-            if self.connections[index].state.is_draining() {
+            if self.connections[index].link.state.is_draining() {
                 self.drained(index, Close::Orderly, now);
             }
         }
@@ -92,46 +95,36 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Progress::Tunneled => return self.tunneled(index, now),
             _ => {}
         }
-        let has_streams = match &self.connections[index].state {
-            ConnectionState::Ready(session) => session.http.has_streams(),
+        match &self.connections[index].link.state {
+            ConnectionState::Ready(_) => {}
             ConnectionState::Draining(_) => {
                 return self.on_progress_while_draining(index, &progress, now);
             }
             _ => return self.on_early_progress(index, progress, now),
-        };
-        if has_streams {
-            self.note_heard(index, now);
-            self.note_negotiated(index);
         }
+        self.note_heard(index, now);
+        self.note_negotiated(index);
         let has_events = self.handle_events(index, now);
         if self.sink.body_waits.is_testing() {
             self.acknowledge_test(index);
         }
         match progress {
-            Progress::Open if has_streams => self.continue_streams(index, now),
-            Progress::Open if has_events => {}
-            Progress::Open => self.send_ciphertext(index),
+            Progress::Open => self.continue_connection(index, has_events, now),
             Progress::Closed => {
                 self.sink.closed_by_server(now);
                 self.close_idle(index, Close::Orderly, now);
             }
-            Progress::Lost if has_streams => self.streams_lost(index, now),
             Progress::Lost => self.lost(index, now),
-            Progress::Broken(outcome, reason) if has_streams => {
-                self.streams_broken(index, outcome, reason, now);
-            }
-            Progress::Broken(outcome, reason) => {
-                let slot = self.dispatcher.slot(self.connections[index].slot);
-                let request = slot.request(&self.spec.requests);
-                let reason = reason.of_request(request.map_or(&[], |request| &request.bytes));
-                self.fail(index, outcome, Some(reason), now);
+            Progress::Broken(outcome, reason) => self.broken(index, outcome, reason, now),
+            Progress::Unusable(outcome, reason) => {
+                self.connect_failed(index, outcome, Some(reason), now);
             }
             Progress::Unsolicited => {
                 self.sink.unsolicited += 1;
                 self.close_idle(index, Close::Abort, now);
             }
-            // `Secured` and `Tunneled` were handled at the start of the function.
-            Progress::Secured(_) | Progress::Tunneled => {}
+            // These were handled before.
+            Progress::Secured(_) | Progress::Tunneled | Progress::EarlyDataEnded { .. } => {}
         }
     }
 
@@ -142,20 +135,20 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let begun = slots.find(|&slot| {
             let stream = self.dispatcher.slot(slot).stream();
             let session = self.connections[index].session();
-            let received = session.map(|session| session.http.received(stream));
+            let received = session.map(|session| session.carrier.received(stream));
             self.dispatcher.is_in_flight_on(slot, index)
                 && received.is_some_and(|received| received.first_byte.is_some())
         });
         if begun.is_some_and(|slot| self.sink.body_waits.tests(slot)) {
             let key = self.connections[index].key(index);
-            self.sockets.acknowledge(key);
+            self.transport.acknowledge(key);
         }
     }
 
     /// Handles received bytes on a connection that has served its last request.
     fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
         self.connections.buffers.events.clear();
-        if self.connections[index].has_streams() {
+        if self.connections[index].is_multiplexed() {
             // The connection failed earlier, and only its GOAWAY remains to be sent.
             return;
         }
@@ -168,7 +161,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Closes a ready connection between two requests.
     fn close_idle(&mut self, index: u32, how: Close, now: Nanos) {
-        if self.connections[index].state.is_ready() {
+        if self.connections[index].link.state.is_ready() {
             self.note_preconnect_close();
             self.close(index, how);
             self.vacated(index, now);
@@ -177,7 +170,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Waits for the peer to close a connection that has served its last request.
     pub(super) fn drain(&mut self, index: u32, now: Nanos) {
-        self.connections[index].state.drain();
+        self.connections[index].link.state.drain();
         self.timers.drains.set(index, now + DRAIN_TIMEOUT);
     }
 
@@ -187,30 +180,21 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Handles the loss of an HTTP/1 connection before any byte of the response: the request is
-    /// sent again or fails.
+    /// Handles a close by the peer while exchanges were in flight.
     fn lost(&mut self, index: u32, now: Nanos) {
         self.sink.closed_by_server(now);
-        let outcome = match self.connections[index].send {
-            SendState::Failed => Outcome::Reset,
-            _ => Outcome::ClosedEarly,
+        let within =
+            Reason::Text("the connection closed before the end of the response".to_owned());
+        let ends = if self.connections[index].link.send == SendState::Failed {
+            LostEnds::alike(Outcome::Reset, None)
+        } else {
+            LostEnds {
+                early: Outcome::ClosedEarly,
+                late: Outcome::Truncated,
+                reason: Some(&within),
+            }
         };
-        if !self.retry(index, now) {
-            self.fail(index, outcome, None, now);
-        }
-    }
-
-    /// Retries an HTTP/1 request that was lost on a *reused* connection, if the request is safe to
-    /// repeat. Returns true if it is retried.
-    fn retry(&mut self, index: u32, now: Nanos) -> bool {
-        let slot = self.connections[index].slot;
-        if !self.may_repeat(slot) {
-            return false;
-        }
-        self.requeue_for_retry(slot, now);
-        self.close(index, Close::Orderly);
-        self.connect(index, now);
-        true
+        self.end_lost(index, ends, now);
     }
 
     fn on_receive_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
@@ -219,31 +203,75 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             _ => Outcome::Reset,
         };
         let reason = Reason::of_io(error);
-        let occupancy = self.dispatcher.occupancy(index);
-        let is_idle = occupancy.waiting + occupancy.in_flight == 0;
-        if self.connections[index].state.is_ready() && !self.connections[index].has_streams() {
-            self.sink.closed_by_server(now);
-        }
-        let (has_streams, has_begun) = match &self.connections[index].state {
+        match &self.connections[index].link.state {
             ConnectionState::Draining(_) => return self.drained(index, Close::Orderly, now),
             ConnectionState::Tunneling { .. } => {
                 return self.connect_failed(index, Outcome::ConnectFailed, Some(reason), now);
             }
-            ConnectionState::Ready(session) => (
-                session.http.has_streams(),
-                session.http.has_response_begun(),
-            ),
-            _ => (false, false),
-        };
-        if is_idle {
+            ConnectionState::Ready(_) => self.sink.closed_by_server(now),
+            _ => {}
+        }
+        let occupancy = self.dispatcher.occupancy(index);
+        if occupancy.waiting + occupancy.in_flight == 0 {
             self.note_preconnect_failure(outcome, Some(&reason));
             self.close(index, Close::Orderly);
             self.vacated(index, now);
-        } else if has_streams {
-            self.fail_streams(index, outcome, outcome, Some(&reason), now);
-        } else if has_begun || !self.retry(index, now) {
+        } else if self.connections[index].link.state.is_ready() {
+            self.end_lost(index, LostEnds::alike(outcome, Some(&reason)), now);
+        } else {
             self.fail(index, outcome, Some(reason), now);
         }
+    }
+
+    /// Ends the exchanges of a lost connection. Those that may be repeated wait for another
+    /// connection, unless their response has begun.
+    fn end_lost(&mut self, index: u32, ends: LostEnds<'_>, now: Nanos) {
+        let session = self.connections[index].session();
+        let end_reason = session.and_then(|session| session.carrier.end_reason());
+        for slot in self.dispatcher.slots_of(index) {
+            if !self.dispatcher.is_in_flight_on(slot, index) {
+                continue;
+            }
+            let stream = self.dispatcher.slot(slot).stream();
+            let session = self.connections[index].session();
+            let received = session.map(|session| session.carrier.received(stream));
+            let has_begun = received.is_some_and(|received| received.first_byte.is_some());
+            if !has_begun && self.may_repeat(slot) {
+                self.requeue_for_retry(slot, now);
+                continue;
+            }
+            let (outcome, reason) = if has_begun {
+                (ends.late, ends.reason)
+            } else {
+                (ends.early, ends.reason.filter(|_| ends.early == ends.late))
+            };
+            self.record_end(slot, outcome, end_reason.as_ref().or(reason), now);
+            self.dispatcher.set_free(slot, now);
+        }
+        self.close(index, Close::Orderly);
+        self.vacated(index, now);
+    }
+
+    /// Fails all exchanges on a connection whose peer violated the protocol or TLS.
+    fn broken(&mut self, index: u32, outcome: Outcome, reason: Reason, now: Nanos) {
+        let entry = &self.connections[index];
+        if outcome == Outcome::Tls || !entry.is_multiplexed() {
+            self.fail(index, outcome, Some(reason), now);
+            return;
+        }
+        self.note_preconnect_failure(outcome, Some(&reason));
+        // If no request is in flight, none fails, but the violation is still counted.
+        self.sink.unsolicited += u64::from(self.dispatcher.occupancy(index).in_flight == 0);
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.is_in_flight_on(slot, index) {
+                self.record_end(slot, outcome, Some(&reason), now);
+                self.dispatcher.park(slot);
+            }
+        }
+        // The carrier's last output contains the reason, and the peer gets a short time to read it
+        // (RFC 9113 §5.4.1).
+        self.drain(index, now);
+        self.send_output(index);
     }
 
     /// Fails a connection and its requests in flight. If the connection was not ready yet, the
@@ -255,7 +283,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<Reason>,
         now: Nanos,
     ) {
-        let state = &self.connections[index].state;
+        let state = &self.connections[index].link.state;
         if state.is_draining() {
             self.drained(index, Close::Abort, now);
             return;
@@ -269,6 +297,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         for slot in self.dispatcher.slots_of(index) {
             let waits = !is_ready && self.dispatcher.is_waiting_on(slot, index);
             if waits || self.dispatcher.is_in_flight_on(slot, index) {
+                let request = self.dispatcher.slot(slot).request(&self.spec.requests);
+                let bytes = request.map_or(&[][..], |request| &request.bytes);
+                let reason = reason.clone().map(|reason| reason.of_request(bytes));
                 self.record_end(slot, outcome, reason.as_ref(), now);
                 self.dispatcher.set_free(slot, now);
             }
@@ -277,18 +308,38 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Records the negotiated protocols of an HTTP/2 or HTTP/3 connection. They are known as soon
-    /// as the peer has sent its settings, even if no request succeeds.
+    /// Records the negotiated protocols, once the peer has proved that it speaks them.
     #[inline]
     pub(super) fn note_negotiated(&mut self, index: u32) {
         if self.sink.negotiated.is_some() {
             return;
         }
-        let Some(session) = self.connections[index].session() else {
-            return;
-        };
-        if session.http.has_streams() && session.http.is_established() {
-            self.sink.negotiated = Some(session.negotiated());
+        let session = self.connections[index].session();
+        let session = session.filter(|session| {
+            session.carrier.is_established() && session.carrier.version().is_some()
+        });
+        self.sink.negotiated = session.map(Session::negotiated);
+    }
+}
+
+/// The ends of the exchanges of a lost connection.
+#[derive(Clone, Copy)]
+struct LostEnds<'a> {
+    /// Outcome of an exchange whose response has not begun.
+    early: Outcome,
+    /// Outcome of an exchange whose response has begun.
+    late: Outcome,
+    /// Reason for the late outcome.
+    reason: Option<&'a Reason>,
+}
+
+impl<'a> LostEnds<'a> {
+    /// All exchanges have the same end.
+    fn alike(outcome: Outcome, reason: Option<&'a Reason>) -> LostEnds<'a> {
+        LostEnds {
+            early: outcome,
+            late: outcome,
+            reason,
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::io;
 
-use prony_protocol::h2::ErrorCode;
 use prony_record::{Nanos, Outcome, TlsHandshake};
 
 use super::Worker;
 use super::sink::OpenedConnection;
+use super::targets::Targets;
 use super::timers::Alarm;
-use crate::carrier::{ConnectionState, Progress, Reason, ResetCode, Secured};
-use crate::quic::{EarlyData, QuicEnd};
+use crate::carrier::{
+    Carrier, ConnectionState, Established, Progress, Reason, Secured, SetupStep, SetupTarget,
+    Transport,
+};
 use crate::socket::{Close, Peer, Route, Sockets, system};
 
 /// The backoff after the first failed connection attempt. It doubles with each subsequent failure.
@@ -22,7 +24,7 @@ const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
 /// one that the server runs on.
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Begins a connection for the requests that are waiting for it. The connect timeout starts
     /// now.
     pub(super) fn connect(&mut self, index: u32, now: Nanos) {
@@ -38,7 +40,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Retries a connection attempt that found the backlog full.
     pub(super) fn retry_connect(&mut self, index: u32) {
-        if let ConnectionState::Connecting { since } = self.connections[index].state {
+        if let ConnectionState::Connecting { since } = self.connections[index].link.state {
             self.submit_connect(index, since);
         }
     }
@@ -59,122 +61,81 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             nodelay: target.nodelay || has_proxy_header || has_own_requests,
             keepalive: self.spec.transport.keepalive,
         };
-        self.sockets.connect(entry.key(index), route);
+        self.transport
+            .sockets_mut()
+            .connect(entry.key(index), route);
     }
 
     /// Continues the setup of a connection whose socket has connected.
     pub(super) fn connected(&mut self, index: u32, now: Nanos) {
-        if S::HAS_STREAMS {
-            self.quic_connected(index, now);
-            return;
-        }
-        let entry = &self.connections[index];
-        if self.targets[entry.target].tls.is_none() {
+        if self.targets[self.connections[index].target].tls.is_none() {
             self.sink.refusals.rule_out();
         }
         self.write_proxy_header(index);
-        if self.request_tunnel(index, now) {
-            return;
-        }
-        let connect = self.end_connect(index, now);
-        let entry = &self.connections[index];
-        if self.targets[entry.target].tls.is_some() {
-            self.begin_tls(index, connect, now);
-            return;
-        }
-        self.connections.open_cleartext(index);
-        let opened = OpenedConnection {
-            connect,
-            handshake: None,
-            is_tcp: self.is_tcp(index),
-        };
-        self.record_opened(index, &opened, now);
-        if let Some(script) = &mut self.script {
-            script.connection_made(self.connections[index].slot, Some(connect), None);
-        }
-        self.ready(index, now);
-    }
-
-    /// Continues the setup of a QUIC connection that is established, or that accepts early data.
-    fn quic_connected(&mut self, index: u32, now: Nanos) {
-        let entry = &self.connections[index];
-        let since = entry.state.connecting_since().unwrap_or(now);
+        let (entry, factory, _) = self.connections.parts(index);
+        let target = setup_target(&self.targets, entry.target);
         let key = entry.key(index);
-        let Some(quic) = self.sockets.quic(key) else {
-            return;
-        };
-        let early_data = quic.early_data();
-        self.connections.open_quic(index, quic);
-        if self.fail_without_own_streams(index, now) {
-            return;
-        }
-        if early_data == EarlyData::Offered {
-            // The connect timeout keeps running until the end of the handshake.
-            if let Some(h3) = self.connections.h3_mut(index) {
-                h3.begin_early(since);
-            }
-        } else {
-            self.quic_established(index, since, now);
-        }
-        self.ready(index, now);
+        let step = self
+            .transport
+            .connected(key, &mut entry.link, target, factory, now);
+        self.on_setup_step(index, step, now);
     }
 
-    /// Fails a QUIC connection on which the server allows too few streams for HTTP/3. Returns true if
-    /// it failed.
-    fn fail_without_own_streams(&mut self, index: u32, now: Nanos) -> bool {
-        let h3 = self.connections.h3_mut(index);
-        if h3.is_none_or(|h3| h3.has_own_streams()) {
-            return false;
-        }
-        self.sink.refusals.rule_out();
-        let text = "the server allows fewer unidirectional streams than HTTP/3 needs \
-                    (initial_max_streams_uni must be 3 or more)";
-        let reason = Some(Reason::Text(text.to_owned()));
-        self.connect_failed(index, Outcome::Protocol, reason, now);
-        true
-    }
-
-    /// Records an established QUIC connection. Its connect began at `since` and included the TLS
-    /// handshake.
-    fn quic_established(&mut self, index: u32, since: Nanos, now: Nanos) {
-        self.sink.refusals.rule_out();
-        self.timers.connects.clear(index);
+    /// Continues the setup of a connection after the proxy has opened the tunnel.
+    pub(super) fn tunneled(&mut self, index: u32, now: Nanos) {
         let entry = &mut self.connections[index];
-        entry.backoff = Nanos::ZERO;
-        let (slot, key) = (entry.slot, entry.key(index));
-        let connect = now.since(since);
-        let agreed = self.sockets.quic(key).and_then(|quic| quic.agreed());
-        let handshake = Some(TlsHandshake {
-            took: connect,
-            resumed: agreed.is_some_and(|agreed| agreed.resumed),
-        });
-        let opened = OpenedConnection {
-            connect,
-            handshake,
-            is_tcp: false,
-        };
-        self.record_opened(index, &opened, now);
-        if let Some(script) = &mut self.script {
-            script.connection_made(slot, Some(connect), handshake);
+        let target = setup_target(&self.targets, entry.target);
+        let step = self.transport.tunneled(&mut entry.link, target, now);
+        self.on_setup_step(index, step, now);
+    }
+
+    fn on_setup_step(&mut self, index: u32, step: SetupStep, now: Nanos) {
+        match step {
+            SetupStep::TunnelRequested => self.send_output(index),
+            SetupStep::HandshakeBegun { connect, started } => {
+                self.end_connect(index);
+                self.tell_script(index, Some(connect), None);
+                match started {
+                    Ok(()) => self.send_output(index),
+                    Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
+                }
+            }
+            SetupStep::Established(established) => {
+                self.established(index, established, now);
+                self.ready(index, now);
+            }
+            // The connect timeout keeps running until the end of the handshake.
+            SetupStep::Early => self.ready(index, now),
+            SetupStep::Unusable(outcome, reason) => {
+                self.sink.refusals.rule_out();
+                self.connect_failed(index, outcome, Some(reason), now);
+            }
         }
     }
 
-    /// Handles the end of the handshake on a QUIC connection that has already sent requests as
-    /// early data.
-    pub(super) fn end_early_data(&mut self, index: u32, now: Nanos) {
-        let key = self.connections[index].key(index);
-        let (Some(h3), Some(quic)) = (self.connections.h3_mut(index), self.sockets.quic(key))
-        else {
-            return;
+    /// Records an established connection.
+    fn established(&mut self, index: u32, established: Established, now: Nanos) {
+        self.sink.refusals.rule_out();
+        self.end_connect(index);
+        let Established { connect, handshake } = established;
+        self.record_opened(index, connect, handshake, now);
+        self.tell_script(index, Some(connect), handshake);
+    }
+
+    /// Handles the end of the handshake on a connection that has already sent requests as early
+    /// data. If the server has rejected these, they are sent again.
+    pub(super) fn early_data_ended(
+        &mut self,
+        index: u32,
+        secured: Secured,
+        is_rejected: bool,
+        now: Nanos,
+    ) {
+        let established = Established {
+            connect: secured.connect,
+            handshake: Some(secured.handshake),
         };
-        let Some(since) = h3.end_early(quic) else {
-            return;
-        };
-        let is_rejected = quic.early_data() == EarlyData::Rejected;
-        if self.fail_without_own_streams(index, now) {
-            return;
-        }
-        self.quic_established(index, since, now);
+        self.established(index, established, now);
         if !is_rejected {
             return;
         }
@@ -188,71 +149,26 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.fill(index, now);
     }
 
-    /// Records that a connection is established, including any tunnel. Returns the time that this
-    /// took.
-    fn end_connect(&mut self, index: u32, now: Nanos) -> Nanos {
+    /// Ends the connect timeout, and the backoff of earlier failures.
+    fn end_connect(&mut self, index: u32) {
         self.timers.connects.clear(index);
-        let entry = &mut self.connections[index];
-        entry.backoff = Nanos::ZERO;
-        now.since(entry.state.connecting_since().unwrap_or(now))
-    }
-
-    /// Requests a tunnel on a new connection if the target needs one. The time until the tunnel is
-    /// open counts as connect time, and is subject to the connect timeout. Returns true if the
-    /// target needs a tunnel.
-    fn request_tunnel(&mut self, index: u32, now: Nanos) -> bool {
-        let entry = &mut self.connections[index];
-        let Some(tunnel) = &self.targets[entry.target].tunnel else {
-            return false;
-        };
-        let since = entry.state.connecting_since().unwrap_or(now);
-        entry.state.open_tunnel(since);
-        let mut out = std::mem::take(&mut entry.outbox);
-        out.extend_from_slice(tunnel);
-        self.send_owned(index, out);
-        true
-    }
-
-    /// Continues the setup of a connection after the proxy has opened the tunnel.
-    pub(super) fn tunneled(&mut self, index: u32, now: Nanos) {
-        let connect = self.end_connect(index, now);
-        self.begin_tls(index, connect, now);
-    }
-
-    /// Starts the TLS handshake on a connection that took `connect` to establish.
-    fn begin_tls(&mut self, index: u32, connect: Nanos, now: Nanos) {
-        let entry = &mut self.connections[index];
-        let target = &self.targets[entry.target];
-        let (Some(name), Some(client)) = (&target.tls, &self.targets.tls) else {
-            // Unreachable, because every TLS target has TLS settings.
-            self.fail(index, Outcome::Tls, None, now);
-            return;
-        };
-        if let Some(script) = &mut self.script {
-            script.connection_made(entry.slot, Some(connect), None);
-        }
-        match entry.state.open_tls(client, name, connect, now) {
-            Ok(()) => self.send_ciphertext(index),
-            Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
-        }
+        self.connections[index].backoff = Nanos::ZERO;
     }
 
     /// Continues the setup of a connection after its TLS handshake.
     pub(super) fn secured(&mut self, index: u32, secured: Secured, now: Nanos) {
         let handshake = Some(secured.handshake);
-        if let Some(script) = &mut self.script {
-            script.connection_made(self.connections[index].slot, None, handshake);
-        }
-        let opened = OpenedConnection {
-            connect: secured.connect,
-            handshake,
-            is_tcp: self.is_tcp(index),
-        };
-        self.record_opened(index, &opened, now);
-        if let Some(session) = self.connections[index].session_mut() {
-            session.last_heard = now;
-        }
+        self.tell_script(index, None, handshake);
+        self.record_opened(index, secured.connect, handshake, now);
+        self.note_heard(index, now);
         self.ready(index, now);
+    }
+
+    /// Tells the script how long the setup of a connection took so far.
+    fn tell_script(&mut self, index: u32, connect: Option<Nanos>, handshake: Option<TlsHandshake>) {
+        if let Some(script) = &mut self.script {
+            script.connection_made(self.connections[index].slot, connect, handshake);
+        }
     }
 
     fn is_tcp(&self, index: u32) -> bool {
@@ -260,34 +176,43 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         matches!(target.peer, Peer::Tcp(_))
     }
 
-    fn record_opened(&mut self, index: u32, opened: &OpenedConnection, now: Nanos) {
+    fn record_opened(
+        &mut self,
+        index: u32,
+        connect: Nanos,
+        handshake: Option<TlsHandshake>,
+        now: Nanos,
+    ) {
+        let opened = OpenedConnection {
+            connect,
+            handshake,
+            is_tcp: self.is_tcp(index),
+        };
         let source = (self.sink.sources.is_counting())
             .then(|| self.source_of(index))
             .flatten();
-        self.sink.connection_opened(now, opened, source);
+        self.sink.connection_opened(now, &opened, source);
     }
 
     /// Makes a connection available for requests.
     fn ready(&mut self, index: u32, now: Nanos) {
         self.note_negotiated(index);
-        let session = self.connections[index].session();
-        if let Some(session) = session.filter(|session| session.http.has_streams()) {
-            if session.http.is_going_away() {
-                // GOAWAY arrived with the end of the handshake. A new connection would also receive
-                // a GOAWAY.
-                let no_error = Reason::GoneAway(ResetCode::Http2(ErrorCode::NO_ERROR));
-                let reason = session.http.end_reason().unwrap_or(no_error);
-                self.connect_failed(index, Outcome::Reset, Some(reason), now);
-                return;
-            }
-            self.connections.mark_dirty(index);
+        let entry = &self.connections[index];
+        if entry.is_going_away() {
+            // The announcement arrived with the end of the handshake. A new connection would also
+            // receive it.
+            let session = entry.session();
+            let reason = session.and_then(|session| session.carrier.end_reason());
+            let reason = Some(reason.unwrap_or_else(Reason::gone_away));
+            self.connect_failed(index, Outcome::Reset, reason, now);
+            return;
         }
+        // The last flight of the handshake may still have to be sent.
+        self.connections.mark_dirty(index);
         if !self.hold(index, now) {
             self.send_waiting(index, now);
             self.dispatcher.unpark(index, now);
         }
-        // The last flight of the TLS handshake may still have to be sent.
-        self.send_ciphertext(index);
     }
 
     /// Holds the request of a new connection if the ramp is in progress, and stops the request's
@@ -296,7 +221,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let Some(ramp) = &mut self.ramp else {
             return false;
         };
-        let settled = self.sockets.cached_now();
+        let settled = self.transport.sockets().cached_now();
         if !ramp.hold(index, settled) {
             return false;
         }
@@ -309,11 +234,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Handles received bytes, or the peer's close, on a connection that is not ready for requests.
     pub(super) fn on_early_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         let is_tunneling = matches!(
-            self.connections[index].state,
+            self.connections[index].link.state,
             ConnectionState::Tunneling { .. }
         );
         match progress {
-            Progress::Open => self.send_ciphertext(index),
+            Progress::Open => self.send_output(index),
             Progress::Broken(outcome, reason) if is_tunneling => {
                 self.connect_failed(index, outcome, Some(reason), now);
             }
@@ -332,26 +257,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sink.refusals.add(error, now);
         let entry = &self.connections[index];
         if system::connect_would_block(error) {
-            let waited = now.since(entry.state.connecting_since().unwrap_or(now));
+            let waited = now.since(entry.link.state.connecting_since().unwrap_or(now));
             let pause = Nanos(waited.0 / 4).clamp(RETRY_PAUSE.0, RETRY_PAUSE.1);
             let generation = entry.generation;
             self.timers
                 .set_alarm(now + pause, index, generation, Alarm::RetryConnect);
             return;
         }
-        let quic = error
-            .get_ref()
-            .and_then(|error| error.downcast_ref::<QuicEnd>());
-        let (outcome, reason) = match quic {
-            Some(end) => {
-                let given = self.targets.tls.as_ref().map(|tls| tls.given);
-                let reason = Reason::of_quic(end, given.unwrap_or_default());
-                (end.outcome(), reason)
-            }
-            None => (system::connect_outcome(error), Reason::of_io(error)),
-        };
-        let reason = Some(reason);
-        self.connect_failed(index, outcome, reason, now);
+        let given = self.targets.tls.as_ref().map(|tls| tls.given);
+        let (outcome, reason) = self
+            .transport
+            .connect_failure(error, given.unwrap_or_default());
+        self.connect_failed(index, outcome, Some(reason), now);
     }
 
     /// Handles a failed connection attempt. The requests that waited for the connection, or were
@@ -378,9 +295,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let backoff = Nanos(entry.backoff.0 * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
         let until = now + backoff;
         entry.backoff = backoff;
-        entry.state = ConnectionState::Backoff;
+        entry.link.state = ConnectionState::Backoff;
         let generation = entry.generation;
         self.timers
             .set_alarm(until, index, generation, Alarm::EndBackoff);
+    }
+}
+
+/// Returns what a connection to this target is set up for.
+fn setup_target(targets: &Targets, target: u32) -> SetupTarget<'_> {
+    let entry = &targets[target];
+    SetupTarget {
+        tunnel: entry.tunnel.as_deref(),
+        tls: targets.tls.as_ref().zip(entry.tls.as_ref()),
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use prony_record::Nanos;
 
 use super::Worker;
+use crate::carrier::{Carrier, Transport};
 use crate::cookies::CookieJar;
 use crate::socket::Sockets;
 use crate::spec::LoadSpec;
@@ -72,10 +73,10 @@ fn values(head: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Stores the cookies that the complete response to a slot's request sets.
     pub(super) fn store_cookies(&mut self, slot: u32) {
-        let now = self.sockets.cached_now();
+        let now = self.transport.sockets().cached_now();
         let Some(cookies) = &mut self.cookies else {
             return;
         };
@@ -84,7 +85,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .request(&self.spec.requests)
             .and_then(|request| request.origin.as_ref());
         let session = self.connections[taken.connection].session();
-        let captured = session.and_then(|session| session.http.captured(taken.stream()));
+        let captured = session.and_then(|session| session.carrier.captured(taken.stream()));
         if let (Some(origin), Some(captured)) = (origin, captured) {
             cookies.store(slot, &origin.url, captured.head(), now);
         }

@@ -7,10 +7,10 @@ use super::pace::LoadCourse;
 use super::redirects::PastHops;
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
-use crate::carrier::{Reason, ResponseProgress};
+use crate::carrier::{Carrier, Reason, ResponseProgress, Transport};
 use crate::socket::{Close, Sockets};
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Records the end of a slot's request. The caller frees or parks the slot.
     #[inline]
     pub(super) fn record_end(
@@ -21,7 +21,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         now: Nanos,
     ) {
         if self.script.is_some() {
-            self.show_pipelined(slot);
+            self.show_messages(slot);
         }
         self.take_back_unsent(slot);
         let taken = self.dispatcher.slot(slot);
@@ -29,7 +29,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let received = match (taken.phase(), self.connections[index].session()) {
             (Some(RequestPhase::InFlight), Some(session)) => {
                 self.sink.refusals.sent_request_ended(outcome);
-                session.http.received(stream)
+                session.carrier.received(stream)
             }
             _ => ResponseProgress::default(),
         };
@@ -99,7 +99,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         // While a slice drains, the clock is already past the load's end.
         let cut_off = match self.course {
             LoadCourse::Whole => ended,
-            LoadCourse::Slices => ended.max(self.sockets.cached_now()),
+            LoadCourse::Slices => ended.max(self.transport.sockets().cached_now()),
         };
         for slot in 0..self.dispatcher.slots.len() as u32 {
             self.record_end(slot, Outcome::Unfinished, None, cut_off);
@@ -109,8 +109,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             // TIME_WAIT and be unavailable to the next load.
             self.close(index, Close::Abort);
         }
-        self.sink.quic = self.sockets.quic_use();
-        self.sink.xdp = self.sockets.xdp_use();
+        let counts = self.transport.sockets().counts();
+        self.sink.quic = counts.quic;
+        self.sink.xdp = counts.xdp;
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
             let entry = self.spec.entries.of_request(request);
             self.sink.request_unstarted(entry, due, ended);

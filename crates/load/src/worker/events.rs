@@ -1,13 +1,12 @@
-//! Handles connection events: ends requests, and continues or closes HTTP/2 connections.
+//! Handles the events of exchanges, and continues or closes their connections.
 
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
-use super::connections::SendState;
-use crate::carrier::{ConnectionState, EventKind, HttpMachine, Reason};
-use crate::socket::{Close, Sockets};
+use crate::carrier::{Carrier, ConnectionState, EventKind, Reason, Reuse, SendState, Transport};
+use crate::socket::Close;
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Handles the events that the last bytes completed. Returns true if there were any.
     #[inline]
     pub(super) fn handle_events(&mut self, index: u32, now: Nanos) -> bool {
@@ -28,17 +27,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[inline]
     fn handle_event(&mut self, index: u32, slot: u32, kind: EventKind, now: Nanos) {
         match kind {
-            EventKind::Response { outcome, reusable } => {
-                if self.connections[index].has_streams() {
-                    self.on_stream_response(index, slot, outcome, None, now);
-                } else {
-                    self.on_h1_response(index, slot, outcome, reusable, now);
+            EventKind::Message => {
+                if self.script.is_some() {
+                    self.show_messages(slot);
                 }
                 return;
             }
+            EventKind::Response { outcome, reuse } => {
+                self.on_response(index, slot, (outcome, None), reuse, now);
+                return;
+            }
             EventKind::CallFailed { status } => {
-                let reason = Reason::Grpc(status);
-                self.on_stream_response(index, slot, Outcome::GrpcStatus, Some(reason), now);
+                let failed = (Outcome::GrpcStatus, Some(Reason::Grpc(status)));
+                self.on_response(index, slot, failed, Reuse::Allowed, now);
                 return;
             }
             // The peer did not process the request, so the request can be repeated with any method.
@@ -61,68 +62,23 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.dispatcher.set_free(slot, now);
     }
 
-    /// Handles a complete HTTP/1 response. The connection is reused, drained or closed.
-    fn on_h1_response(
+    /// Handles a complete response: the exchange ends or follows a redirect, and the connection is
+    /// reused, drained or closed.
+    fn on_response(
         &mut self,
         index: u32,
         slot: u32,
-        outcome: Outcome,
-        reusable: bool,
+        (outcome, reason): (Outcome, Option<Reason>),
+        reuse: Reuse,
         now: Nanos,
     ) {
         let entry = &mut self.connections[index];
-        let sent_all = entry.is_all_sent();
-        let mut keepalive = self.spec.transport.keepalive;
+        let is_all_sent = entry.is_multiplexed() || entry.link.is_all_sent();
+        let keepalive = entry.is_multiplexed() || self.spec.transport.keepalive;
         if let Some(session) = entry.session_mut() {
-            if let HttpMachine::One(h1) = &session.http {
-                keepalive &= !h1.asked_to_close();
-            }
-            session.served = session.served.saturating_add(1);
-            if self.sink.negotiated.is_none() {
-                self.sink.negotiated = Some(session.negotiated());
-            }
-        }
-        self.note_latency(slot, now);
-        let is_over = self.end_or_redirect(slot, outcome, None, now);
-        if reusable && sent_all && keepalive {
-            if is_over {
-                self.dispatcher.set_free(slot, now);
-            }
-            if self.dispatcher.occupancy(index).waiting > 0 {
-                self.send_waiting(index, now);
-            }
-        } else if !reusable && sent_all {
-            if keepalive {
-                self.sink.closed_by_server(now);
-            }
-            if is_over {
-                self.dispatcher.park(slot);
-            }
-            self.drain(index, now);
-        } else {
-            // There are two possible reasons: the response arrived before the request was sent, so
-            // the server does not read the rest; or the connection must not be reused, whether the
-            // server announced its close or not (RFC 9112 §9.6).
-            self.close(index, Close::Abort);
-            if is_over {
-                self.dispatcher.set_free(slot, now);
-            }
-            self.vacated(index, now);
-        }
-    }
-
-    /// Handles a complete response on a stream: the request ends or follows a redirect.
-    fn on_stream_response(
-        &mut self,
-        index: u32,
-        slot: u32,
-        outcome: Outcome,
-        reason: Option<Reason>,
-        now: Nanos,
-    ) {
-        if let Some(session) = self.connections[index].session_mut() {
             session.served = session.served.saturating_add(1);
         }
+        self.note_negotiated(index);
         self.note_latency(slot, now);
         if self.is_too_early(index, slot) {
             self.requeue_for_retry(slot, now);
@@ -130,8 +86,35 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.send_request(slot, now);
             return;
         }
-        if self.end_or_redirect(slot, outcome, reason.as_ref(), now) {
-            self.dispatcher.set_free(slot, now);
+        let is_over = self.end_or_redirect(slot, outcome, reason.as_ref(), now);
+        match reuse {
+            Reuse::Allowed if is_all_sent && keepalive => {
+                if is_over {
+                    self.dispatcher.set_free(slot, now);
+                }
+                if self.dispatcher.occupancy(index).waiting > 0 {
+                    self.send_waiting(index, now);
+                }
+            }
+            Reuse::PeerCloses { requested } if is_all_sent => {
+                if keepalive && !requested {
+                    self.sink.closed_by_server(now);
+                }
+                if is_over {
+                    self.dispatcher.park(slot);
+                }
+                self.drain(index, now);
+            }
+            // There are two possible reasons: the response arrived before the request was sent, so
+            // the server does not read the rest; or the connection must not be reused, whether the
+            // server announced its close or not (RFC 9112 §9.6).
+            _ => {
+                self.close(index, Close::Abort);
+                if is_over {
+                    self.dispatcher.set_free(slot, now);
+                }
+                self.vacated(index, now);
+            }
         }
     }
 
@@ -140,7 +123,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn is_too_early(&self, index: u32, slot: u32) -> bool {
         let session = self.connections[index].session();
         let stream = self.dispatcher.slot(slot).stream();
-        matches!(session.map(|it| &it.http), Some(HttpMachine::Three(h3)) if h3.was_too_early(stream))
+        session.is_some_and(|session| session.carrier.was_too_early(stream))
             && !self.is_retried(slot)
     }
 
@@ -180,7 +163,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Records that bytes arrived on an HTTP/2 connection, which proves that it is alive.
+    /// Records that bytes arrived on a connection, which proves that it is alive.
+    #[inline]
     pub(super) fn note_heard(&mut self, index: u32, now: Nanos) {
         if let Some(session) = self.connections[index].session_mut() {
             session.last_heard = now;
@@ -190,119 +174,51 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Continues an HTTP/2 connection, or closes it if one side no longer uses it.
-    pub(super) fn continue_streams(&mut self, index: u32, now: Nanos) {
+    /// Continues an open connection, or closes it if one side no longer uses it. `has_events` is
+    /// true if an event of an exchange was handled.
+    #[inline]
+    pub(super) fn continue_connection(&mut self, index: u32, has_events: bool, now: Nanos) {
         let Some(session) = self.connections[index].session_mut() else {
             return;
         };
-        let may_have_room =
-            session.http.take_new_settings() || self.dispatcher.occupancy(index).waiting > 0;
+        if !session.carrier.is_multiplexed() {
+            // After an event, the output was sent together with the next exchange.
+            if !has_events {
+                self.send_output(index);
+            }
+            return;
+        }
+        let may_have_capacity =
+            session.carrier.take_new_settings() || self.dispatcher.occupancy(index).waiting > 0;
         if self.close_if_spent(index, now) {
             return;
         }
         self.connections.mark_dirty(index);
-        if may_have_room {
+        if may_have_capacity {
             self.fill(index, now);
         }
         self.use_successor_if_going_away(index, now);
     }
 
-    /// Handles a close of an HTTP/2 connection by the peer while requests were in flight. The
-    /// requests are sent again or fail.
-    pub(super) fn streams_lost(&mut self, index: u32, now: Nanos) {
-        if self.connections[index].send == SendState::Failed {
-            self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);
-            return;
-        }
-        let within =
-            Reason::Text("the connection closed before the end of the response".to_owned());
-        let (early, late) = (Outcome::ClosedEarly, Outcome::Truncated);
-        self.fail_streams(index, early, late, Some(&within), now);
-    }
-
-    /// Handles the loss of an HTTP/2 connection. Requests whose response has not begun may be sent
-    /// again. A request that is not sent again gets the outcome `late` if its response has begun,
-    /// and `early` otherwise.
-    pub(super) fn fail_streams(
-        &mut self,
-        index: u32,
-        early: Outcome,
-        late: Outcome,
-        reason: Option<&Reason>,
-        now: Nanos,
-    ) {
-        self.sink.closed_by_server(now);
-        let session = self.connections[index].session();
-        let end_reason = session.and_then(|session| session.http.end_reason());
-        for slot in self.dispatcher.slots_of(index) {
-            if !self.dispatcher.is_in_flight_on(slot, index) {
-                continue;
-            }
-            let stream = self.dispatcher.slot(slot).stream();
-            let session = self.connections[index].session();
-            let received = session.map(|session| session.http.received(stream));
-            let has_begun = received.is_some_and(|received| received.first_byte.is_some());
-            if !has_begun && self.may_repeat(slot) {
-                self.requeue_for_retry(slot, now);
-                continue;
-            }
-            let (outcome, reason) = if has_begun {
-                (late, reason)
-            } else {
-                (early, reason.filter(|_| early == late))
-            };
-            self.record_end(slot, outcome, end_reason.as_ref().or(reason), now);
-            self.dispatcher.set_free(slot, now);
-        }
-        self.close(index, Close::Orderly);
-        self.vacated(index, now);
-    }
-
-    /// Fails all requests on an HTTP/2 connection whose peer violated HTTP/2 or TLS.
-    pub(super) fn streams_broken(
-        &mut self,
-        index: u32,
-        outcome: Outcome,
-        reason: Reason,
-        now: Nanos,
-    ) {
-        let is_ready = self.connections[index].state.is_ready();
-        if !is_ready || outcome == Outcome::Tls {
-            self.fail(index, outcome, Some(reason), now);
-            return;
-        }
-        self.note_preconnect_failure(outcome, Some(&reason));
-        // If no request is in flight, none fails, but the violation is still counted.
-        self.sink.unsolicited += u64::from(self.dispatcher.occupancy(index).in_flight == 0);
-        for slot in self.dispatcher.slots_of(index) {
-            if self.dispatcher.is_in_flight_on(slot, index) {
-                self.record_end(slot, outcome, Some(&reason), now);
-                self.dispatcher.park(slot);
-            }
-        }
-        // GOAWAY contains the reason, and the peer gets a short time to read it (RFC 9113 §5.4.1).
-        self.drain(index, now);
-        self.send_frames(index);
-    }
-
-    /// Closes an HTTP/2 connection that has no requests in flight and accepts no more. The
+    /// Closes a multiplexed connection that has no exchange in flight and accepts no more. The
     /// connection is aborted, because otherwise its port would stay in TIME_WAIT.
     pub(super) fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
         let entry = &self.connections[index];
-        let (ConnectionState::Ready(session) | ConnectionState::Draining(session)) = &entry.state
+        let (ConnectionState::Ready(session) | ConnectionState::Draining(session)) =
+            &entry.link.state
         else {
             return false;
         };
-        if !session.http.has_streams() {
+        if !session.carrier.is_multiplexed() {
             return false;
         }
         let takes_more = self.spec.transport.keepalive
             && !session.maybe_dead
-            && entry.send != SendState::Failed
-            && !session.http.is_going_away();
+            && entry.link.send != SendState::Failed
+            && !session.carrier.is_going_away();
         let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
         if is_spent {
-            if session.http.is_going_away() {
+            if session.carrier.is_going_away() {
                 self.sink.closed_by_server(now);
             }
             self.note_preconnect_close();

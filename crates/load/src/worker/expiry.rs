@@ -5,10 +5,10 @@ use prony_record::{Nanos, Outcome};
 use super::Worker;
 use super::dispatcher::RequestPhase;
 use super::timers::{Alarm, Expired};
-use crate::carrier::ConnectionState;
-use crate::socket::{Close, Sockets};
+use crate::carrier::{Carrier, ConnectionState, Transport};
+use crate::socket::Close;
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Handles all timers that have expired.
     #[inline]
     pub(super) fn run_timers(&mut self, now: Nanos) {
@@ -51,8 +51,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         match alarm {
             Alarm::EndBackoff => {
                 let entry = &mut self.connections[index];
-                if let ConnectionState::Backoff = entry.state {
-                    entry.state = ConnectionState::Vacant;
+                if let ConnectionState::Backoff = entry.link.state {
+                    entry.link.state = ConnectionState::Vacant;
                     self.vacated(index, now);
                 }
             }
@@ -69,9 +69,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let entry = &self.connections[index];
         let is_in_flight = phase == Some(RequestPhase::InFlight);
         let waits_alone = phase == Some(RequestPhase::Waiting)
-            && entry.state.is_being_made()
+            && entry.link.state.is_being_made()
             && self.dispatcher.occupancy(index).waiting == 1;
-        if is_in_flight && entry.has_streams() {
+        if is_in_flight && entry.is_multiplexed() {
             self.on_stream_timeout(slot, now);
         } else if is_in_flight || waits_alone {
             self.fail(index, Outcome::Timeout, None, now);
@@ -93,7 +93,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (index, stream) = (taken.connection, taken.stream());
         let sent = taken.pending().and_then(|pending| pending.sent);
         if let Some(session) = self.connections[index].session_mut() {
-            session.http.cancel(stream);
+            session.carrier.cancel(stream);
             session.maybe_dead |= sent.is_some_and(|sent| session.last_heard <= sent);
         }
         self.record_end(slot, Outcome::Timeout, None, now);

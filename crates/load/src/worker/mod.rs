@@ -48,7 +48,6 @@ mod targets;
 mod tests;
 mod think_times;
 mod timers;
-mod unsent;
 
 use std::io;
 
@@ -68,7 +67,7 @@ pub(crate) use self::slicing::SliceFeed;
 use self::targets::Targets;
 use self::think_times::ThinkTimes;
 use self::timers::Timers;
-use crate::carrier::HttpFactory;
+use crate::carrier::{CarrierFactory, Transport};
 use crate::meter::{LoopTurn, Meter, WorkerUtilization};
 use crate::progress::{Control, Counter};
 use crate::script::CaptureSpec;
@@ -84,8 +83,8 @@ const COMPLETIONS_MAX: u32 = 4096;
 const STARTS_MAX: u32 = 64;
 /// Maximum number of requests started after each completion, which usually frees one slot.
 const STARTS_PER_COMPLETION: u32 = 4;
-/// Number of completions after which the output of HTTP/2 connections is sent, even if there are
-/// more completions. Sending after each completion would split the output into more pieces.
+/// Number of completions after which output that is sent together is sent, even if there are more
+/// completions. Sending after each completion would split the output into more pieces.
 const COMPLETIONS_PER_FLUSH: u32 = 64;
 
 pub(crate) struct WorkerResult {
@@ -97,10 +96,10 @@ pub(crate) struct WorkerResult {
 }
 
 /// One worker of a load.
-pub(crate) struct Worker<'run, S> {
+pub(crate) struct Worker<'run, T> {
     spec: &'run LoadSpec,
     shard: Shard,
-    sockets: S,
+    transport: T,
     targets: Targets,
     connections: Connections,
     dispatcher: Dispatcher,
@@ -131,23 +130,23 @@ pub(crate) struct Worker<'run, S> {
     meter: Meter,
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Creates the worker with this shard of the load's connections and requests.
-    pub(crate) fn new(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
-        Worker::on_course(LoadCourse::Whole, spec, shard, sockets)
+    pub(crate) fn new(spec: &'run LoadSpec, shard: Shard, transport: T) -> Worker<'run, T> {
+        Worker::on_course(LoadCourse::Whole, spec, shard, transport)
     }
 
     /// Creates the worker of a load that runs in slices.
-    pub(crate) fn in_slices(spec: &'run LoadSpec, shard: Shard, sockets: S) -> Worker<'run, S> {
-        Worker::on_course(LoadCourse::Slices, spec, shard, sockets)
+    pub(crate) fn in_slices(spec: &'run LoadSpec, shard: Shard, transport: T) -> Worker<'run, T> {
+        Worker::on_course(LoadCourse::Slices, spec, shard, transport)
     }
 
     fn on_course(
         course: LoadCourse,
         spec: &'run LoadSpec,
         shard: Shard,
-        sockets: S,
-    ) -> Worker<'run, S> {
+        transport: T,
+    ) -> Worker<'run, T> {
         let end = match course {
             LoadCourse::Whole => spec.planned().unwrap_or(Nanos::MAX),
             LoadCourse::Slices => Nanos::MAX,
@@ -160,9 +159,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let worker = Worker {
             spec,
             shard,
-            sockets,
+            transport,
             targets: Targets::new(spec, dispatcher.primary_count),
-            connections: Connections::new(connections, HttpFactory::new(spec.transport.protocols)),
+            connections: Connections::new(
+                connections,
+                CarrierFactory::new(spec.transport.protocols),
+            ),
             timers: Timers::new(slots, connections as usize),
             coalescing: Coalescing::new(spec),
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
@@ -184,7 +186,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Makes a script control the virtual users.
-    pub(crate) fn with_script(mut self, script: Option<ScriptRunner<'run>>) -> Worker<'run, S> {
+    pub(crate) fn with_script(mut self, script: Option<ScriptRunner<'run>>) -> Worker<'run, T> {
         self.script = script.map(Box::new);
         if let Some(script) = &mut self.script {
             script.set_slots(self.dispatcher.slots.len());
@@ -194,28 +196,28 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Captures the parts of responses that the script, redirects or cookies need.
-    fn with_capture(mut self) -> Worker<'run, S> {
+    fn with_capture(mut self) -> Worker<'run, T> {
         let script = self.script.as_ref();
         let mut capture = script.map_or(CaptureSpec::default(), |script| script.capture());
         let needs_heads = self.redirects.is_some() || self.cookies.is_some();
         capture.heads |= needs_heads;
         self.inspects_responses = needs_heads || script.is_some();
         self.connections.factory =
-            HttpFactory::new(self.spec.transport.protocols).with_capture(capture);
+            CarrierFactory::new(self.spec.transport.protocols).with_capture(capture);
         self
     }
 
     /// Runs until the load ends, until `control` stops it, or until the sockets fail as a whole.
     pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> WorkerResult {
         counter.begin(&mut self.sink.recorder);
-        let now = self.sockets.now();
+        let now = self.transport.sockets().now();
         self.meter.gap(Nanos::ZERO, now);
         if let Pace::Closed { .. } = self.dispatcher.pace {
             // A late start must not count as wait time for connections that are already open.
             self.dispatcher.eligible_since = now;
         }
         let ended = self.run_to_end(control, counter).unwrap_or_else(|error| {
-            let now = self.sockets.now().min(self.end);
+            let now = self.transport.sockets().now().min(self.end);
             self.sink.sockets_failed = Some((now, error.to_string()));
             now
         });
@@ -228,7 +230,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Runs until the load, or the current part of a slice, ends. Returns the time at which it
     /// ended.
     fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
-        let mut now = self.sockets.now();
+        let mut now = self.transport.sockets().now();
         let mut polled = now;
         loop {
             self.meter.begin_if_due(now);
@@ -252,7 +254,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.resume_deferred(now);
             }
             if self.start_due(now, STARTS_MAX) > 0 {
-                let before = std::mem::replace(&mut now, self.sockets.now());
+                let before = std::mem::replace(&mut now, self.transport.sockets().now());
                 self.meter.gap(before, now);
             }
             if self.is_done() {
@@ -264,16 +266,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             // Publishing may take a fraction of a millisecond, so all due requests are started
             // first.
             if counter.publish(&mut self.sink.recorder, polled, &self.meter) {
-                let before = std::mem::replace(&mut now, self.sockets.now());
+                let before = std::mem::replace(&mut now, self.transport.sockets().now());
                 self.meter.gap(before, now);
             }
             let until = self.wake_at(now);
             self.wait(until)?;
-            let woke = self.sockets.cached_now();
+            let woke = self.transport.sockets().cached_now();
             polled = woke;
             self.meter.waited(now, until, woke);
             let mut turn = self.reap(woke);
-            now = self.sockets.now();
+            now = self.transport.sockets().now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             self.meter.worked(woke, now, turn);
         }
@@ -298,7 +300,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         let mut last = None;
         for count in 1..=COMPLETIONS_MAX {
-            let Some(completion) = self.sockets.next() else {
+            let Some(completion) = self.transport.sockets_mut().next() else {
                 turn.cut_short = false;
                 break;
             };
@@ -307,7 +309,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sent(key, buffer);
                 continue;
             }
-            let now = self.sockets.cached_now();
+            let now = self.transport.sockets().cached_now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             turn.read = now;
             // Requests that start in a slice may end after the slice.
@@ -316,20 +318,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             let index = completion.key().index;
             match completion {
-                Completion::Received(_) => turn.bytes += self.sockets.received().len() as u64,
+                Completion::Received(_) => turn.bytes += self.transport.received_bytes() as u64,
                 // A second completion of the same connection, such as its close after a response,
                 // is not counted.
                 _ => turn.found += u32::from(last != Some(index)),
             }
             last = Some(index);
+            let pending = self.dispatcher.pending_count;
             self.on_completion(completion, now);
-            let starts = if self.connections.has_dirty() {
-                // One completion may end dozens of streams.
-                STARTS_MAX
-            } else {
-                STARTS_PER_COMPLETION
-            };
-            self.start_due(now, starts);
+            // One completion may end dozens of exchanges.
+            let ended = pending.saturating_sub(self.dispatcher.pending_count);
+            self.start_due(now, ended.max(STARTS_PER_COMPLETION));
             if count % COMPLETIONS_PER_FLUSH == 0 {
                 self.send_dirty();
             }
@@ -345,9 +344,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         let in_flight = self.dispatcher.pending_count;
-        match self.coalescing.batch(in_flight, S::COALESCE_TIME_MAX) {
-            Some(batch) => self.sockets.wait_coalesced(until, batch),
-            None => self.sockets.wait(until),
+        match self
+            .coalescing
+            .batch(in_flight, T::Sockets::COALESCE_TIME_MAX)
+        {
+            Some(batch) => self.transport.sockets_mut().wait_coalesced(until, batch),
+            None => self.transport.sockets_mut().wait(until),
         }
     }
 
@@ -389,10 +391,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.timers.connects.clear(index);
         self.timers.drains.clear(index);
         if let Some(ramp) = &mut self.ramp {
-            ramp.settle(index, self.sockets.cached_now());
+            ramp.settle(index, self.transport.sockets().cached_now());
         }
         if let Some(key) = self.connections.close(index) {
-            self.sockets.close(key, how);
+            self.transport.sockets_mut().close(key, how);
         }
     }
 }

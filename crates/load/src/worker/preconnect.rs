@@ -15,11 +15,10 @@ use std::time::Duration;
 use prony_record::finding::ConnectionsLate;
 use prony_record::{Finding, Nanos, Outcome, Severity, number};
 
-use super::connections::SendState;
 use super::pace::Pace;
 use super::ramp::ConnectRamp;
 use super::{SLEEP_MAX, Worker};
-use crate::carrier::{ConnectionState, Reason};
+use crate::carrier::{Carrier, ConnectionState, Reason, SendState, Transport};
 use crate::progress::Control;
 use crate::reasons::Reasons;
 use crate::socket::{Close, Sockets};
@@ -65,7 +64,7 @@ impl PreconnectReport {
     }
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Number of connections to open before the load: the number that the load begins with.
     fn preconnect_count(&self) -> u32 {
         let spec = self.spec;
@@ -102,7 +101,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ramp = Some(ConnectRamp::preconnect(wanted, entries, self.spec));
         let (mut begun, mut unsettled) = (0, wanted);
         loop {
-            let now = self.sockets.now();
+            let now = self.transport.sockets().now();
             if now >= PRECONNECT_TIMEOUT || control.is_stopped() {
                 return Ok(());
             }
@@ -120,7 +119,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if unsettled == 0 {
                 return Ok(());
             }
-            self.sockets.wait(self.preconnect_wake_at(now))?;
+            let until = self.preconnect_wake_at(now);
+            self.transport.sockets_mut().wait(until)?;
             self.reap_preconnect();
         }
     }
@@ -137,8 +137,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ///
     /// The system can't be polled for events.
     pub(crate) fn maintain(&mut self) -> io::Result<()> {
-        self.run_timers(self.sockets.now());
-        self.sockets.wait(Nanos::ZERO)?;
+        self.run_timers(self.transport.sockets().now());
+        self.transport.sockets_mut().wait(Nanos::ZERO)?;
         self.reap_preconnect();
         self.send_dirty();
         Ok(())
@@ -146,7 +146,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Returns the worker that begins the load: a new one with the open connections. The worker
     /// holds no clock readings, so the sockets' clock may be restarted.
-    pub(crate) fn restart(mut self) -> Worker<'run, S> {
+    pub(crate) fn restart(mut self) -> Worker<'run, T> {
         if !self.is_preconnecting {
             return self;
         }
@@ -156,7 +156,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .count() as u32;
         self.sink.preconnect.open = open;
         let entries = self.connections.len();
-        let mut worker = Worker::on_course(self.course, self.spec, self.shard, self.sockets);
+        let mut worker = Worker::on_course(self.course, self.spec, self.shard, self.transport);
         let pace = &worker.dispatcher.pace;
         worker.ramp = ConnectRamp::new(pace, wanted - open, entries, self.spec);
         worker.connections = self.connections;
@@ -167,8 +167,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Starts the clock of the sockets.
-    pub(crate) fn start_clock(&mut self, start: impl FnOnce(&mut S)) {
-        start(&mut self.sockets);
+    pub(crate) fn start_clock(&mut self, start: impl FnOnce(&mut T::Sockets)) {
+        start(self.transport.sockets_mut());
     }
 
     /// Opens a connection without a request.
@@ -183,7 +183,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Returns true if an entry's connect has ended and no send is in flight.
     fn is_settled(&self, index: u32) -> bool {
         let entry = &self.connections[index];
-        match &entry.state {
+        match &entry.link.state {
             ConnectionState::Connecting { .. }
             | ConnectionState::Tunneling { .. }
             | ConnectionState::Handshaking { .. } => false,
@@ -191,7 +191,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 true
             }
             ConnectionState::Ready(session) => {
-                entry.send != SendState::InFlight && session.http.is_established()
+                entry.link.send != SendState::InFlight && session.carrier.is_established()
             }
         }
     }
@@ -207,10 +207,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Handles completions without starting requests.
     fn reap_preconnect(&mut self) {
         for _ in 0..COMPLETIONS_MAX {
-            let Some(completion) = self.sockets.next() else {
+            let Some(completion) = self.transport.sockets_mut().next() else {
                 return;
             };
-            let now = self.sockets.cached_now();
+            let now = self.transport.sockets().cached_now();
             let index = completion.key().index;
             self.on_completion(completion, now);
             self.send_header(index);
@@ -221,29 +221,26 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// with the first request, but here a server might time out waiting for it.
     fn send_header(&mut self, index: u32) {
         let entry = &mut self.connections[index];
-        let ConnectionState::Ready(session) = &entry.state else {
-            return;
-        };
-        if !session.is_tls() && !session.http.has_streams() && entry.send == SendState::Idle {
-            let out = std::mem::take(&mut entry.outbox);
-            self.send_owned(index, out);
+        if entry.link.state.is_ready() {
+            let key = entry.key(index);
+            self.transport.send_waiting_output(key, &mut entry.link);
         }
     }
 
     /// Keeps an entry's connection if it can take its first request. Otherwise resets the entry.
     fn keep_or_close(&mut self, index: u32) -> bool {
         let entry = &mut self.connections[index];
-        let send = entry.send;
+        let send = entry.link.send;
         let mut is_kept = false;
-        if let ConnectionState::Ready(session) = &mut entry.state {
+        if let ConnectionState::Ready(session) = &mut entry.link.state {
             // In cleartext HTTP/1, the first request is sent immediately, and only one send may be
             // in flight.
             let can_send = match send {
                 SendState::Idle => true,
-                SendState::InFlight => session.http.has_streams() || session.is_tls(),
+                SendState::InFlight => session.carrier.is_multiplexed() || session.is_tls(),
                 SendState::Failed => false,
             };
-            is_kept = can_send && !session.http.is_going_away() && !session.http.is_early();
+            is_kept = can_send && !session.carrier.is_going_away() && !session.carrier.is_early();
             // Treat the connection as if it had already served a request: the server may have
             // closed it for being idle.
             session.served = 1;
@@ -255,7 +252,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let entry = &mut self.connections[index];
         entry.backoff = Nanos::ZERO;
         if !is_kept {
-            entry.state = ConnectionState::Vacant;
+            entry.link.state = ConnectionState::Vacant;
             entry.set_fresh();
         }
         is_kept

@@ -3,10 +3,11 @@
 
 use super::Worker;
 use crate::address_list::SourceSelector;
+use crate::carrier::Transport;
 use crate::proxy_protocol::ConnectionEnds;
 use crate::socket::Sockets;
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Returns the inputs that determine the source address of an entry's current connection.
     /// Connections and virtual users are distributed among the workers in turn.
     pub(super) fn source_selector(&self, index: u32) -> SourceSelector {
@@ -38,10 +39,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let local = if proxy.replaces_addresses() {
             None
         } else {
-            self.sockets.local_address(entry.key(index))
+            self.transport.sockets().local_address(entry.key(index))
         };
         let ends = ConnectionEnds::to(target, local);
         let order = self.spec.sources.order();
-        proxy.write(ends, selector, order, &mut entry.outbox);
+        proxy.write(ends, selector, order, &mut entry.link.outbox);
     }
 }

@@ -11,7 +11,7 @@ use prony_record::{Nanos, Outcome};
 use super::Worker;
 use super::cookies::UserJar;
 use super::dispatcher::RequestSlot;
-use crate::carrier::{HttpSession, Reason};
+use crate::carrier::{Carrier, Reason, Session, Transport};
 use crate::location::{self, LOCATION_BYTES_MAX, further};
 use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;
@@ -253,7 +253,7 @@ fn write(
     written.map_err(|error| text(&error))
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Handles a complete response to a slot's request. Ends the request or follows the redirect,
     /// in which case the request waits for its connection again. Returns true if the request
     /// finished.
@@ -279,7 +279,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Outcome::UnexpectedStatus => {
                 let connection = self.dispatcher.slot(slot).connection;
                 let session = self.connections[connection].session();
-                session.and_then(HttpSession::tls_expected)
+                session.and_then(Session::tls_expected)
             }
             _ => None,
         };
@@ -326,7 +326,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return outcome;
         };
         let session = self.connections[taken.connection].session();
-        let status = session.and_then(|session| session.http.received(taken.stream()).status);
+        let status = session.and_then(|session| session.carrier.received(taken.stream()).status);
         match status {
             Some(status) if !expected.contains(status) => Outcome::UnexpectedStatus,
             _ => outcome,
@@ -337,12 +337,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn redirect_of(&mut self, slot: u32) -> Option<Redirect> {
         let redirects = self.redirects.as_mut()?;
         let taken = self.dispatcher.slot(slot);
-        let http = &self.connections[taken.connection].session()?.http;
-        let status = http.received(taken.stream()).status?;
+        let carrier = &self.connections[taken.connection].session()?.carrier;
+        let status = carrier.received(taken.stream()).status?;
         if !location::is_redirect(status) {
             return None;
         }
-        let location = location::of(http.captured(taken.stream())?.head())?;
+        let location = location::of(carrier.captured(taken.stream())?.head())?;
         if redirects.slots[slot as usize].past.count >= redirects.hops_max {
             let max = redirects.hops_max;
             return redirects
@@ -350,7 +350,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 .then_some(Redirect::Next(Err(Reason::RedirectLimit(max))));
         }
         let from = redirected(taken)?;
-        let now = self.sockets.cached_now();
+        let now = self.transport.sockets().cached_now();
         let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
         // With cookies, the same redirect leads to different requests.
         if jar.is_none()
@@ -382,7 +382,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (Some(session), Some(redirects)) = (session, &mut self.redirects) else {
             return;
         };
-        let received = session.http.received(taken.stream());
+        let received = session.carrier.received(taken.stream());
         let past = &mut redirects.slots[slot as usize].past;
         past.count += 1;
         past.bytes_in += received.bytes;
@@ -410,9 +410,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (Some(session), Some(redirects)) = (session, &mut self.redirects) else {
             return;
         };
-        let captured = session.http.captured(taken.stream());
+        let captured = session.carrier.captured(taken.stream());
         let location = captured.and_then(|captured| location::of(captured.head()));
-        let received = session.http.received(taken.stream());
+        let received = session.carrier.received(taken.stream());
         redirects.slots[slot as usize].lookup = Some(Box::new(PendingRedirect {
             lookup,
             deadline: now + Nanos::from(LOOKUP_TIMEOUT),
@@ -452,7 +452,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } = *pending;
         let origin = request.origin.as_ref().map(|origin| &origin.url);
         let to = origin.map(|url| location::resolve(url, &location));
-        let now = self.sockets.cached_now();
+        let now = self.transport.sockets().cached_now();
         let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
         let next = match (to, result) {
             (Some(Ok(to)), Some(Ok(target))) => {

@@ -9,10 +9,10 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::dispatcher::RequestPhase;
-use crate::carrier::ConnectionState;
-use crate::socket::{Close, Sockets};
+use crate::carrier::{ConnectionState, Transport};
+use crate::socket::Close;
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Resumes the deferred requests that can proceed.
     pub(super) fn resume_deferred(&mut self, now: Nanos) {
         if let Some(redirects) = &mut self.redirects {
@@ -62,7 +62,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return true;
         }
         let entry = &self.connections[index];
-        let joins = matches!(entry.state, ConnectionState::Connecting { .. });
+        let joins = matches!(entry.link.state, ConnectionState::Connecting { .. });
         if joins && entry.target == target {
             self.dispatcher.end_deferral(slot);
             return true;
@@ -73,7 +73,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Returns true if an entry could connect to another target now.
     fn is_idle(&self, index: u32) -> bool {
         let occupancy = self.dispatcher.occupancy(index);
-        let state = &self.connections[index].state;
+        let state = &self.connections[index].link.state;
         let ramp = self.ramp.as_ref();
         occupancy.waiting + occupancy.in_flight == 0
             && (state.is_vacant() || state.is_ready())
@@ -82,7 +82,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Replaces an idle connection with one to another target.
     fn switch_target(&mut self, index: u32, target: u32, now: Nanos) {
-        if self.connections[index].state.is_ready() {
+        if self.connections[index].link.state.is_ready() {
             self.sink.closed_for_other_target(now);
         }
         self.close(index, Close::Abort);

@@ -3,10 +3,9 @@
 use prony_record::{Exchange, Nanos, Outcome, TlsHandshake};
 
 use super::{ConnectionView, Worker};
-use crate::carrier::{HttpMachine, PipelinedResponse, Reason};
+use crate::carrier::{Carrier, Reason, Transport};
 use crate::request::Request;
 use crate::script::{CaptureSpec, FailureCause, RequestEnd, ResponseView, Script, UserStep};
-use crate::socket::Sockets;
 
 /// Maximum number of script calls before completions are handled.
 const CALLS_MAX: u32 = 64;
@@ -124,7 +123,7 @@ impl<'run> ScriptRunner<'run> {
     }
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Returns true if no user will send another request.
     pub(super) fn have_users_left(&self) -> bool {
         let left = self.script.as_ref().map(|script| script.left);
@@ -188,7 +187,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Passes the complete response to a slot's request to the script, if the script needs
     /// responses.
     pub(super) fn show_response(&mut self, slot: u32) {
-        self.show_pipelined(slot);
+        self.show_messages(slot);
         let taken = self.dispatcher.slot(slot);
         let session = self.connections[taken.connection].session();
         let (Some(script), Some(request), Some(session)) = (
@@ -198,15 +197,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         ) else {
             return;
         };
-        let captured = session.http.captured(taken.stream());
+        let captured = session.carrier.captured(taken.stream());
         if let Some(captured) = captured.filter(|_| script.is_shown_responses()) {
-            let received = session.http.received(taken.stream());
+            let received = session.carrier.received(taken.stream());
             let view = ResponseView {
                 request,
                 status: received.status.unwrap_or(0),
                 head: &[],
                 body: captured.body(),
-                length: session.http.body_length(taken.stream()),
+                length: session.carrier.body_length(taken.stream()),
             };
             script.show(slot, view, captured.head());
         }
@@ -214,13 +213,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Passes the earlier responses of a pipelined batch to the script, unless it has already
     /// received them.
-    pub(super) fn show_pipelined(&mut self, slot: u32) {
+    pub(super) fn show_messages(&mut self, slot: u32) {
         let taken = self.dispatcher.slot(slot);
         let session = self.connections[taken.connection].session_mut();
-        let responses: Vec<PipelinedResponse> = match session.map(|session| &mut session.http) {
-            Some(HttpMachine::One(h1)) => h1.take_pipelined(),
-            _ => return,
+        let Some(session) = session else {
+            return;
         };
+        let responses = session.carrier.take_messages(taken.stream());
         let (Some(script), Some(request)) = (&mut self.script, taken.request(&self.spec.requests))
         else {
             return;

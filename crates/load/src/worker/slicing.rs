@@ -26,6 +26,7 @@ use prony_record::Nanos;
 
 use super::pace::{Pace, settling_pace};
 use super::{COMPLETIONS_MAX, Worker, WorkerResult};
+use crate::carrier::Transport;
 use crate::progress::{Control, Counter};
 use crate::slices::{LoadSlice, SliceReport};
 use crate::socket::Sockets;
@@ -47,7 +48,7 @@ pub(crate) trait SliceFeed<S> {
     fn ended(&mut self, report: SliceReport);
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Runs slices until there are no more, or until `control` stops the load.
     ///
     /// # Errors
@@ -57,13 +58,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         mut self,
         control: &Control,
         counter: &Counter,
-        feed: &mut dyn SliceFeed<S>,
+        feed: &mut dyn SliceFeed<T::Sockets>,
     ) -> io::Result<WorkerResult> {
         counter.begin(&mut self.sink.recorder);
         self.meter.pause();
         let mut counted_until = Nanos::ZERO;
         let ended = loop {
-            let slice = match feed.next(&mut self.sockets) {
+            let slice = match feed.next(self.transport.sockets_mut()) {
                 Ok(slice) => slice,
                 Err(end) => break end.max(counted_until),
             };
@@ -111,7 +112,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             failed: after.failed - before.failed,
             ended: after.ended - before.ended,
             response_ns: after.response_ns - before.response_ns,
-            drain: self.sockets.now().since(slice.end()),
+            drain: self.transport.sockets().now().since(slice.end()),
             p99,
         }))
     }
@@ -124,8 +125,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.end = Nanos::ZERO;
         let completions = self.connections.len() * COMPLETIONS_PER_IDLE_CONNECTION;
         for _ in 0..=completions / COMPLETIONS_MAX {
-            self.sockets.wait(Nanos::ZERO)?;
-            self.reap(self.sockets.cached_now());
+            self.transport.sockets_mut().wait(Nanos::ZERO)?;
+            self.reap(self.transport.sockets().cached_now());
         }
         self.expire_timers(begin);
         for slot in &mut self.dispatcher.slots {
@@ -175,7 +176,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.dispatcher.skip_schedule_until(slice.from);
         }
         self.meter.resume(counted_before, slice.from, slice.end());
-        let now = self.sockets.now();
+        let now = self.transport.sockets().now();
         self.meter.gap(slice.from, now);
         self.dispatcher.eligible_since = match self.dispatcher.pace {
             // A late start must not count as wait time for connections that are already open.
@@ -194,7 +195,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         counter: &Counter,
     ) -> io::Result<()> {
         self.meter.drain();
-        let mut now = self.sockets.now();
+        let mut now = self.transport.sockets().now();
         // If the ramp is not over, the next slice opens the remaining connections.
         self.end_hold(now);
         let mut polled = now;
@@ -215,10 +216,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.assert_sound();
             let until = self.wake_without_starts_at(now);
             self.wait(until)?;
-            polled = self.sockets.cached_now();
+            polled = self.transport.sockets().cached_now();
             self.meter.waited(now, until, polled);
             let turn = self.reap(polled);
-            now = self.sockets.now();
+            now = self.transport.sockets().now();
             self.meter.gap(turn.read, now);
         }
     }

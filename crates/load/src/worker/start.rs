@@ -4,10 +4,10 @@ use prony_record::Nanos;
 
 use super::Worker;
 use super::pace::Pace;
-use crate::carrier::ConnectionState;
+use crate::carrier::{ConnectionState, Transport};
 use crate::socket::{Close, Sockets};
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Starts up to `max` requests that are due and for which a slot is free. The limit exists
     /// because a connect can take a millisecond when local ports are scarce, and thousands of
     /// requests may be due at the same time. Returns the number of requests started.
@@ -21,7 +21,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return started;
             }
             if started > 0 {
-                now = self.sockets.now();
+                now = self.transport.sockets().now();
                 if now >= self.end {
                     return started;
                 }
@@ -108,14 +108,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let entry = &self.connections[index];
         let occupancy = self.dispatcher.occupancy(index);
-        if entry.state.is_ready() && entry.target == target {
+        if entry.link.state.is_ready() && entry.target == target {
             self.send_request(slot, now);
         } else if occupancy.waiting + occupancy.in_flight > 1 {
             self.dispatcher.defer_until_idle(slot);
         } else {
             // A connection to another target is aborted, because otherwise its port would stay in
             // TIME_WAIT.
-            if entry.state.is_ready() {
+            if entry.link.state.is_ready() {
                 self.sink.closed_for_other_target(now);
             }
             self.close(index, Close::Abort);
@@ -173,7 +173,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.timers.requests.set(slot, now + timeout);
             }
         }
-        if let ConnectionState::Vacant = self.connections[index].state {
+        if let ConnectionState::Vacant = self.connections[index].link.state {
             // The server closed the connection before its request was sent.
             self.vacated(index, now);
         } else {

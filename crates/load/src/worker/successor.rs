@@ -5,9 +5,9 @@ use prony_record::Nanos;
 
 use super::Worker;
 use super::ramp::ConnectRamp;
-use crate::socket::Sockets;
+use crate::carrier::Transport;
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Moves the idle slots of a connection whose peer accepts no more requests to the successor
     /// connection. If the successor is still closing, the slots wait.
     pub(super) fn use_successor_if_going_away(&mut self, index: u32, now: Nanos) {
@@ -17,7 +17,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         };
         if !self.dispatcher.occupancy(index).uses_successor {
-            if !self.connections[successor].state.is_vacant() {
+            if !self.connections[successor].link.state.is_vacant() {
                 return;
             }
             let target = entry.target;
@@ -32,7 +32,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn move_to_successor(&mut self, index: u32, successor: u32, now: Nanos) {
         self.dispatcher.move_to_successor(index, successor);
-        if self.connections[successor].state.is_vacant() {
+        if self.connections[successor].link.state.is_vacant() {
             self.vacated(successor, now);
         } else {
             self.fill(successor, now);

@@ -9,9 +9,9 @@
 use prony_record::Nanos;
 
 use super::{ConnectionView, Worker};
+use crate::carrier::Transport;
 use crate::settings::{ThinkDistribution, ThinkTime};
 use crate::shard::Shard;
-use crate::socket::Sockets;
 use crate::spec::LoadSpec;
 use prony_record::random_at;
 
@@ -105,7 +105,7 @@ fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
     }
 }
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Returns the slot of a user whose pause is over, and the index of the user's request in the
     /// list. Users that precede this user in the list of free slots begin their pauses.
     pub(super) fn take_rested(&mut self, now: Nanos) -> Option<(u32, u32)> {

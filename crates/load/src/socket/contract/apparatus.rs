@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+use super::super::{ByteSockets, Completion, Key, Operation, Outgoing, Peer, Route, Sending};
 use super::link::{at_listeners, listener_address};
 
 /// Time after which a completion counts as lost. No assertion depends on its exact length.
@@ -101,7 +101,7 @@ pub(super) enum Observed {
     Failed(Key, Operation, Option<i32>),
 }
 
-pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Observed> {
+pub(super) fn poll_once<S: ByteSockets<'static>>(sockets: &mut S) -> Option<Observed> {
     Some(match sockets.next()? {
         Completion::Connected(key) => Observed::Connected(key),
         Completion::Sent(key, buffer) => Observed::Sent(key, buffer),
@@ -113,7 +113,7 @@ pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Observed
     })
 }
 
-pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
+pub(super) fn reap<S: ByteSockets<'static>>(sockets: &mut S) -> Observed {
     let begun = Instant::now();
     while begun.elapsed() < COMPLETION_TIMEOUT {
         if let Some(seen) = poll_once(sockets) {
@@ -127,7 +127,7 @@ pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
 }
 
 /// Waits for a short time, and returns the completions that arrive in the meantime.
-pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
+pub(super) fn rest<S: ByteSockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     let until = sockets.now() + Nanos::from_millis(30);
     let mut seen = Vec::new();
     while sockets.now() < until {
@@ -139,7 +139,7 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
 
 /// Waits for a peer's thread to end. Meanwhile, the backend may send and retransmit bytes that it
 /// has accepted, but must not report completions.
-pub(super) fn join<S: Sockets<'static>, T>(sockets: &mut S, peer: JoinHandle<T>) -> T {
+pub(super) fn join<S: ByteSockets<'static>, T>(sockets: &mut S, peer: JoinHandle<T>) -> T {
     while !peer.is_finished() {
         let until = sockets.now() + Nanos::from_millis(1);
         sockets.wait(until).unwrap();
@@ -149,7 +149,7 @@ pub(super) fn join<S: Sockets<'static>, T>(sockets: &mut S, peer: JoinHandle<T>)
 }
 
 /// Receives until the peer closes. Returns the bytes and the last completion.
-pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Observed) {
+pub(super) fn receive_all<S: ByteSockets<'static>>(sockets: &mut S) -> (Vec<u8>, Observed) {
     let mut all = Vec::new();
     loop {
         match reap(sockets) {
@@ -160,14 +160,18 @@ pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Obs
 }
 
 /// Sends shared bytes, and waits until they are sent.
-pub(super) fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
+pub(super) fn send_shared<S: ByteSockets<'static>>(
+    sockets: &mut S,
+    key: Key,
+    bytes: &'static [u8],
+) {
     match sockets.send(key, Outgoing::Shared(bytes)) {
         Sending::Done => sockets.wait(sockets.now()).unwrap(),
         Sending::InFlight => assert_eq!(reap(sockets), Observed::Sent(key, None)),
     }
 }
 
-pub(super) fn connected<S: Sockets<'static>>(
+pub(super) fn connected<S: ByteSockets<'static>>(
     sockets: &mut S,
     listener: &Listener,
     key: Key,
@@ -180,7 +184,7 @@ pub(super) fn connected<S: Sockets<'static>>(
 
 /// Lets a backend acknowledge the peer's part of a handshake. A kernel does so immediately. Without
 /// a kernel, the next wait would send the acknowledgment together with the first request.
-pub(super) fn finish_connect<S: Sockets<'static>>(sockets: &mut S) {
+pub(super) fn finish_connect<S: ByteSockets<'static>>(sockets: &mut S) {
     sockets.wait(sockets.now()).unwrap();
 }
 

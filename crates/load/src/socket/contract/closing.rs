@@ -2,7 +2,10 @@
 
 use super::*;
 
-pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn a_closed_key_gets_no_more_completions<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     let listener = Listener::new(via);
     let mut peers = Vec::new();
     for index in 0..4 {
@@ -31,7 +34,7 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
     assert_eq!(seen, expected);
 }
 
-pub(super) fn a_close_reaches_the_peer_in_the_requested_way<S: Sockets<'static>>(
+pub(super) fn a_close_reaches_the_peer_in_the_requested_way<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {
@@ -50,7 +53,7 @@ pub(super) fn a_close_reaches_the_peer_in_the_requested_way<S: Sockets<'static>>
     }
 }
 
-pub(super) fn sent_bytes_arrive_before_an_orderly_end<S: Sockets<'static>>(
+pub(super) fn sent_bytes_arrive_before_an_orderly_end<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {
@@ -66,7 +69,10 @@ pub(super) fn sent_bytes_arrive_before_an_orderly_end<S: Sockets<'static>>(
 }
 
 /// Tests a connection that is established, but whose completion the worker has not reaped.
-pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn an_unreaped_connection_can_be_aborted<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
@@ -88,7 +94,7 @@ pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut soc
 }
 
 /// Dropping a backend closes its connections in any state.
-pub(super) fn dropping_a_backend_closes_all_connections<S: Sockets<'static>>(
+pub(super) fn dropping_a_backend_closes_all_connections<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {
@@ -109,7 +115,7 @@ pub(super) fn dropping_a_backend_closes_all_connections<S: Sockets<'static>>(
 }
 
 /// Dropping a backend also closes connections whose peer has already closed its side.
-pub(super) fn dropping_an_idle_backend_closes_all_connections<S: Sockets<'static>>(
+pub(super) fn dropping_an_idle_backend_closes_all_connections<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) fn indices_are_reused_with_new_generations<S: Sockets<'static>>(
+pub(super) fn indices_are_reused_with_new_generations<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {
@@ -19,7 +19,7 @@ pub(super) fn indices_are_reused_with_new_generations<S: Sockets<'static>>(
     }
 }
 
-pub(super) fn a_connect_completes_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn a_connect_completes_once<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     sockets.connect(key(0, 1), to(&listener.peer));
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
@@ -36,7 +36,10 @@ pub(super) fn a_connect_completes_once<S: Sockets<'static>>(mut sockets: S, via:
     assert_eq!(rest(&mut sockets), []);
 }
 
-pub(super) fn connections_use_the_requested_source<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn connections_use_the_requested_source<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     if via == Via::Unix {
         return;
     }
@@ -65,7 +68,7 @@ pub(super) fn connections_use_the_requested_source<S: Sockets<'static>>(mut sock
     );
 }
 
-pub(super) fn an_open_connection_has_an_address<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn an_open_connection_has_an_address<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     assert_eq!(sockets.local_address(key(0, 1)), None);
     sockets.connect(key(0, 1), to(&listener.peer));
@@ -80,7 +83,7 @@ pub(super) fn an_open_connection_has_an_address<S: Sockets<'static>>(mut sockets
     assert_eq!(sockets.local_address(key(0, 1)), None);
 }
 
-pub(super) fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
+pub(super) fn invalid_paths_are_failures<S: ByteSockets<'static>>(mut sockets: S) {
     let long = Peer::Unix(PathBuf::from("/".to_owned() + &"x".repeat(200)));
     sockets.connect(key(0, 1), to(&long));
     let seen = reap(&mut sockets);
@@ -91,7 +94,7 @@ pub(super) fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
 }
 
 /// Closing a pending connection attempt cancels it completely.
-pub(super) fn a_connect_in_flight_can_be_canceled<S: Sockets<'static>>(mut sockets: S) {
+pub(super) fn a_connect_in_flight_can_be_canceled<S: ByteSockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let any = SockAddr::from(loopback("127.0.0.1"));
     listener.bind(&any).unwrap();
@@ -129,7 +132,7 @@ fn attempts(address: SocketAddr) -> usize {
 }
 
 /// On Linux, a full backlog is an immediate error, and the worker has to retry.
-pub(super) fn a_full_backlog_is_reported<S: Sockets<'static>>(mut sockets: S) {
+pub(super) fn a_full_backlog_is_reported<S: ByteSockets<'static>>(mut sockets: S) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();

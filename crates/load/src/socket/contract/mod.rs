@@ -19,7 +19,9 @@ use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::local::{Binding, Source, local_ports};
-use super::{Close, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets, WaitBatch};
+use super::{
+    ByteSockets, Close, Operation, Outgoing, Peer, PollSockets, Route, Sending, WaitBatch,
+};
 use apparatus::{
     COMPLETION_TIMEOUT, Listener, Observed, Via, connected, finish_connect, join, key, loopback,
     pattern, poll_once, reap, receive_all, rest, send_shared, to, unused_address,

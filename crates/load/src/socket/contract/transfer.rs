@@ -2,7 +2,10 @@
 
 use super::*;
 
-pub(super) fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn receiving_begins_with_the_connection<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     let listener = Listener::new(via);
     sockets.connect(key(0, 1), to(&listener.peer));
     let write = move || listener.accept().write_all(b"first");
@@ -16,7 +19,7 @@ pub(super) fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sock
     );
 }
 
-pub(super) fn a_send_of_any_size_completes_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn a_send_of_any_size_completes_once<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     for length in [1, 1000, 20 << 20] {
@@ -44,7 +47,10 @@ pub(super) fn a_send_of_any_size_completes_once<S: Sockets<'static>>(mut sockets
     assert_eq!(&shared, b"shared");
 }
 
-pub(super) fn both_directions_work_at_the_same_time<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn both_directions_work_at_the_same_time<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     let listener = Listener::new(via);
     let peer = connected(&mut sockets, &listener, key(0, 1));
     let bytes = pattern(5 << 20);
@@ -73,7 +79,10 @@ pub(super) fn both_directions_work_at_the_same_time<S: Sockets<'static>>(mut soc
     assert!(all == bytes && join(&mut sockets, reading).unwrap() == bytes);
 }
 
-pub(super) fn bytes_arrive_in_order_before_the_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn bytes_arrive_in_order_before_the_end<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     let bytes = pattern(3 << 20);
@@ -87,7 +96,7 @@ pub(super) fn bytes_arrive_in_order_before_the_end<S: Sockets<'static>>(mut sock
 }
 
 /// Tests responses whose total size exceeds a backend's buffers.
-pub(super) fn large_responses_arrive_whole_on_all_connections<S: Sockets<'static>>(
+pub(super) fn large_responses_arrive_whole_on_all_connections<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {
@@ -116,7 +125,10 @@ pub(super) fn large_responses_arrive_whole_on_all_connections<S: Sockets<'static
     assert_eq!(rest(&mut sockets), []);
 }
 
-pub(super) fn small_buffers_carry_large_responses<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn small_buffers_carry_large_responses<S: ByteSockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
     let listener = Listener::new(via);
     let route = Route {
         buffers: Some(8192),
@@ -134,7 +146,7 @@ pub(super) fn small_buffers_carry_large_responses<S: Sockets<'static>>(mut socke
     writing.join().unwrap().unwrap();
 }
 
-pub(super) fn a_send_works_after_the_peers_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn a_send_works_after_the_peers_end<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.shutdown(Shutdown::Write).unwrap();
@@ -149,7 +161,7 @@ pub(super) fn a_send_works_after_the_peers_end<S: Sockets<'static>>(mut sockets:
     assert!(join(&mut sockets, reading).unwrap() == bytes);
 }
 
-pub(super) fn bytes_before_a_failed_send_are_received<S: Sockets<'static>>(
+pub(super) fn bytes_before_a_failed_send_are_received<S: ByteSockets<'static>>(
     mut sockets: S,
     via: Via,
 ) {
@@ -183,7 +195,7 @@ pub(super) fn bytes_before_a_failed_send_are_received<S: Sockets<'static>>(
     assert_eq!(rest(&mut sockets), []);
 }
 
-pub(super) fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn a_reset_fails_the_receive<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let peer = connected(&mut sockets, &listener, key(0, 1));
     send_shared(&mut sockets, key(0, 1), b"unread");

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Tests that a coalesced wait ends and loses no completion, for any batch size and time.
-pub(super) fn a_coalesced_wait_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn a_coalesced_wait_ends<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
         .map(|index| connected(&mut sockets, &listener, key(index, 1)))
@@ -46,7 +46,7 @@ pub(super) fn a_coalesced_wait_ends<S: Sockets<'static>>(mut sockets: S, via: Vi
     }
 }
 
-pub(super) fn time_advances_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+pub(super) fn time_advances_and_waits_end<S: ByteSockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut before = sockets.now();
     for wait in [0, 1, 700, 20_000, 3_000_000] {

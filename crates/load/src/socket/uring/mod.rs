@@ -27,8 +27,8 @@ use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch, local,
-    system,
+    ByteSockets, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets,
+    WaitBatch, local, system,
 };
 #[cfg(test)]
 use buffers::BufferUse;
@@ -466,7 +466,7 @@ fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.set_nonblocking(false)
 }
 
-impl<'run> Sockets<'run> for UringSockets<'run> {
+impl Sockets for UringSockets<'_> {
     fn now(&self) -> Nanos {
         self.ring.now()
     }
@@ -482,42 +482,11 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         }
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
-        let Some(connection) = self.connection(key) else {
-            return Sending::Done;
-        };
-        let (entry, sending) = connection.begin_send(bytes);
-        self.push_or_fail(key, Operation::Send, &entry);
-        sending
-    }
-
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
         let connection = self.connections.get(key.index as usize)?.as_ref()?;
         let is_this = connection.key == key;
         let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
         address.as_socket()
-    }
-
-    fn unsent(&self, key: Key) -> u64 {
-        let connection = self.connections.get(key.index as usize);
-        let connection = connection.and_then(Option::as_ref);
-        connection
-            .filter(|connection| connection.key == key)
-            .map_or(0, |connection| {
-                let left = match &connection.sending {
-                    Some((outgoing, sent)) => outgoing.bytes().len() - sent,
-                    None => connection.unsent,
-                };
-                left as u64 + system::unsent_in_kernel(&connection.socket)
-            })
-    }
-
-    fn acknowledge(&mut self, key: Key) {
-        let connection = self.connections.get(key.index as usize);
-        let connection = connection.and_then(Option::as_ref);
-        if let Some(connection) = connection.filter(|connection| connection.key == key) {
-            system::acknowledge(&connection.socket);
-        }
     }
 
     fn close(&mut self, key: Key, how: Close) {
@@ -569,6 +538,39 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
                 return Some(completion);
             }
             self.give_back();
+        }
+    }
+}
+
+impl<'run> ByteSockets<'run> for UringSockets<'run> {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
+        let Some(connection) = self.connection(key) else {
+            return Sending::Done;
+        };
+        let (entry, sending) = connection.begin_send(bytes);
+        self.push_or_fail(key, Operation::Send, &entry);
+        sending
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        connection
+            .filter(|connection| connection.key == key)
+            .map_or(0, |connection| {
+                let left = match &connection.sending {
+                    Some((outgoing, sent)) => outgoing.bytes().len() - sent,
+                    None => connection.unsent,
+                };
+                left as u64 + system::unsent_in_kernel(&connection.socket)
+            })
+    }
+
+    fn acknowledge(&mut self, key: Key) {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        if let Some(connection) = connection.filter(|connection| connection.key == key) {
+            system::acknowledge(&connection.socket);
         }
     }
 

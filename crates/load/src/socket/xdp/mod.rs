@@ -23,14 +23,15 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
-use prony_record::{Nanos, XdpUse};
+use prony_record::Nanos;
 use prony_tcp::{
     Chunk, CloseMode, ConnectError, ConnectOptions, Event, Failure, Handle, SendState, StackConfig,
     TcpStack, Unreachable,
 };
 
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch,
+    ByteSockets, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, SocketCounts,
+    Sockets, WaitBatch,
 };
 use clock::BackendClock;
 pub(crate) use link::XdpLink;
@@ -384,7 +385,7 @@ impl XdpConnection<'_> {
     }
 }
 
-impl<'run> Sockets<'run> for XdpSockets<'run> {
+impl Sockets for XdpSockets<'_> {
     // A packet in the ring has already been received by the kernel, so handling a response costs
     // less than the sleep before it.
 
@@ -416,39 +417,11 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
             .extend(error.map(|error| Completion::Failed(key, Operation::Connect, error)));
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
-        let Some(connection) = self.connection(key) else {
-            return Sending::Done;
-        };
-        connection.sending = Some((bytes, 0));
-        if !self.push_send(key) {
-            return Sending::InFlight;
-        }
-        let sent = self.connection(key).and_then(|it| it.sending.take());
-        match sent {
-            Some((Outgoing::Owned(buffer), _)) => {
-                self.ready.push_back(Completion::Sent(key, Some(buffer)));
-                Sending::InFlight
-            }
-            _ => Sending::Done,
-        }
-    }
-
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
         let connection = self.connections.get(key.index as usize)?.as_ref()?;
         let is_open = connection.key == key && connection.stage != XdpStage::Connecting;
         self.stack
             .local_address(connection.handle.filter(|_| is_open)?)
-    }
-
-    fn unsent(&self, key: Key) -> u64 {
-        let connection = self.connections.get(key.index as usize);
-        let connection = connection.and_then(Option::as_ref);
-        let connection = connection.filter(|connection| connection.key == key);
-        connection.map_or(0, |connection| {
-            let in_stack = connection.handle.map_or(0, |it| self.stack.unsent(it));
-            (connection.unsent_bytes() + in_stack) as u64
-        })
     }
 
     fn close(&mut self, key: Key, how: Close) {
@@ -508,6 +481,49 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
         }
     }
 
+    fn counts(&self) -> SocketCounts {
+        let mut used = self.port.usage();
+        let counts = self.stack.counts();
+        used.retransmitted = counts.retransmitted;
+        used.timeouts = counts.timeouts;
+        used.out_of_order = counts.out_of_order;
+        used.bad_packets = counts.malformed + counts.bad_checksums;
+        SocketCounts {
+            xdp: Some(used),
+            ..SocketCounts::default()
+        }
+    }
+}
+
+impl<'run> ByteSockets<'run> for XdpSockets<'run> {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
+        let Some(connection) = self.connection(key) else {
+            return Sending::Done;
+        };
+        connection.sending = Some((bytes, 0));
+        if !self.push_send(key) {
+            return Sending::InFlight;
+        }
+        let sent = self.connection(key).and_then(|it| it.sending.take());
+        match sent {
+            Some((Outgoing::Owned(buffer), _)) => {
+                self.ready.push_back(Completion::Sent(key, Some(buffer)));
+                Sending::InFlight
+            }
+            _ => Sending::Done,
+        }
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        let connection = connection.filter(|connection| connection.key == key);
+        connection.map_or(0, |connection| {
+            let in_stack = connection.handle.map_or(0, |it| self.stack.unsent(it));
+            (connection.unsent_bytes() + in_stack) as u64
+        })
+    }
+
     fn received(&self) -> &[u8] {
         match &self.received {
             ReceivedBytes::None => &[],
@@ -516,16 +532,6 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
             }
             ReceivedBytes::Reassembled(bytes) => bytes,
         }
-    }
-
-    fn xdp_use(&self) -> Option<XdpUse> {
-        let mut used = self.port.usage();
-        let counts = self.stack.counts();
-        used.retransmitted = counts.retransmitted;
-        used.timeouts = counts.timeouts;
-        used.out_of_order = counts.out_of_order;
-        used.bad_packets = counts.malformed + counts.bad_checksums;
-        Some(used)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Chooses the free slot that takes the next request.
 
 use super::Dispatcher;
-use crate::carrier::{ConnectionState, RequestCapacity};
+use crate::carrier::{Carrier, ConnectionState, RequestCapacity, SendState};
 use crate::protocols::StreamsLimit;
 use crate::spec::LoadSpec;
-use crate::worker::connections::{Connections, SendState};
+use crate::worker::connections::Connections;
 use crate::worker::ramp::ConnectRamp;
 
 /// The dispatcher's view of the connections.
@@ -145,7 +145,7 @@ impl Dispatcher {
             return Eligibility::NotNow;
         }
         let entry = &view.connections[connection];
-        let session = match &entry.state {
+        let session = match &entry.link.state {
             ConnectionState::Vacant => return Eligibility::Vacant,
             ConnectionState::Ready(session) => session,
             _ => return Eligibility::NotNow,
@@ -156,10 +156,10 @@ impl Dispatcher {
                 _ => Eligibility::NotNow,
             };
         }
-        if occupancy.waiting > 0 || session.maybe_dead || entry.send == SendState::Failed {
+        if occupancy.waiting > 0 || session.maybe_dead || entry.link.send == SendState::Failed {
             return Eligibility::NotNow;
         }
-        match session.http.room(occupancy.in_flight) {
+        match session.carrier.capacity(occupancy.in_flight) {
             RequestCapacity::Available => Eligibility::Ready,
             RequestCapacity::NoStreamsAllowed(limit) => Eligibility::NoStreamsAllowed(limit),
             RequestCapacity::Full(limit) => Eligibility::Full(limit),
@@ -171,14 +171,14 @@ impl Dispatcher {
     /// Returns true if a request that waits for this connection can be sent on it now.
     pub(in crate::worker) fn has_room(&self, connection: u32, view: ConnectionView<'_>) -> bool {
         let entry = &view.connections[connection];
-        let ConnectionState::Ready(session) = &entry.state else {
+        let ConnectionState::Ready(session) = &entry.link.state else {
             return false;
         };
         let in_flight = self.occupancy(connection).in_flight;
         !view.is_held(connection)
             && !session.maybe_dead
-            && entry.send != SendState::Failed
-            && session.http.room(in_flight) == RequestCapacity::Available
+            && entry.link.send != SendState::Failed
+            && session.carrier.capacity(in_flight) == RequestCapacity::Available
     }
 }
 

@@ -3,13 +3,11 @@
 use prony_protocol::h2::StartError;
 
 use super::super::Worker;
-use crate::carrier::ConnectionState;
-use crate::socket::Sockets;
-use crate::worker::connections::SendState;
+use crate::carrier::{Carrier, ConnectionState, SendState, Transport};
 use crate::worker::dispatcher::{RequestPhase, SlotState};
 use crate::worker::timers::Alarm;
 
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
+impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Asserts that all counts are correct, and that no request is waiting that could proceed.
     pub(in crate::worker) fn assert_sound(&self) {
         self.assert_slots_sound();
@@ -69,8 +67,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             (waiting, in_flight, parked, deferred),
             "connection {index}"
         );
-        if let ConnectionState::Ready(session) = &self.connections[index].state
-            && let Some(active) = session.http.active()
+        if let ConnectionState::Ready(session) = &self.connections[index].link.state
+            && let Some(active) = session.carrier.active_count()
         {
             assert_eq!(active, in_flight, "connection {index}");
         }
@@ -88,7 +86,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             );
             return;
         }
-        let is_open = entry.state.is_vacant() || entry.state.is_ready();
+        let is_open = entry.link.state.is_vacant() || entry.link.state.is_ready();
         let is_looking_up = self.dispatcher.slots_of(index).any(|slot| {
             let redirects = self.redirects.as_ref();
             self.dispatcher.slot(slot).connection == index
@@ -101,7 +99,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 || is_looking_up,
             "deferred requests are stuck on connection {index}"
         );
-        if entry.state.is_vacant() {
+        if entry.link.state.is_vacant() {
             let idle = (occupancy.waiting, occupancy.parked);
             assert_eq!(
                 idle,
@@ -109,15 +107,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 "requests are waiting for vacant connection {index}"
             );
         }
-        let ConnectionState::Ready(session) = &entry.state else {
+        let ConnectionState::Ready(session) = &entry.link.state else {
             return;
         };
-        let Some(h2) = session.http.h2() else {
+        let Some(h2) = session.carrier.http2() else {
             return;
         };
         let can_start = h2.can_start();
         let takes_more =
-            !session.maybe_dead && entry.send != SendState::Failed && can_start.is_ok();
+            !session.maybe_dead && entry.link.send != SendState::Failed && can_start.is_ok();
         if takes_more {
             assert_eq!(
                 occupancy.waiting, 0,
@@ -152,7 +150,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn assert_one_takes_requests(&self, primary: u32, successor: u32) {
         let is_out = |index: u32| {
             let entry = &self.connections[index];
-            entry.state.is_vacant() || entry.is_going_away() || entry.state.is_draining()
+            entry.link.state.is_vacant() || entry.is_going_away() || entry.link.state.is_draining()
         };
         assert!(
             is_out(primary) || is_out(successor),
@@ -162,7 +160,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let occupancy = self.dispatcher.occupancy(index);
             let is_wanted =
                 self.connections[index].is_going_away() && occupancy.waiting + occupancy.parked > 0;
-            let other = &self.connections[other].state;
+            let other = &self.connections[other].link.state;
             assert!(
                 !is_wanted || !other.is_vacant(),
                 "slots did not move away from connection {index}"

@@ -27,6 +27,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::{ScriptRunner, Worker};
+use crate::carrier::ByteTransport;
 use crate::progress::{Control, Counter};
 use crate::run::merge;
 use crate::script::{CaptureSpec, Script};
@@ -143,7 +144,7 @@ fn simulate_costly(
         let slots = spec.connections_max(shard) as usize;
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
-        Worker::new(spec, shard, sockets).run(control, &Counter::default())
+        Worker::new(spec, shard, ByteTransport(sockets)).run(control, &Counter::default())
     });
     let worked = worked.collect();
     // Merging asserts that every started request has exactly one outcome.
@@ -227,7 +228,7 @@ fn simulate_prepared(
         let slots = spec.connections_max(shard) as usize;
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
-        let mut worker = Worker::new(&spec, shard, sockets);
+        let mut worker = Worker::new(&spec, shard, ByteTransport(sockets));
         worker.preconnect(control).unwrap();
         worker.start_clock(|sockets| sockets.pass(until.maintained));
         if worker.is_preconnecting() {
@@ -255,7 +256,7 @@ fn simulate_script<'s>(
     let shard = Shard { worker: 0, of: 1 };
     let sockets = SimulatedSockets::new(spec.connections_max(shard) as usize, server);
     let logs = vec![sockets.log()];
-    let worked = Worker::new(spec, shard, sockets)
+    let worked = Worker::new(spec, shard, ByteTransport(sockets))
         .with_script(Some(ScriptRunner::new(Box::new(script), sees, 0)))
         .run(&Control::new(1), &Counter::default());
     let record = merge(spec, vec![worked], SystemTime::UNIX_EPOCH)

@@ -1,6 +1,7 @@
 //! Tests that requests follow the schedule with any number of connections and workers, and that the
 //! record distinguishes intended from actual starts.
 
+use crate::carrier::ByteTransport;
 use prony_record::{Nanos, Outcome};
 
 use super::*;
@@ -194,7 +195,7 @@ fn results_are_published_after_the_starts_that_are_due() {
     });
     let spec = spec("-r 1 -c 1 -d 3s");
     let sockets = SimulatedSockets::new(1, server);
-    let worker = Worker::new(&spec, Shard { worker: 0, of: 1 }, sockets);
+    let worker = Worker::new(&spec, Shard { worker: 0, of: 1 }, ByteTransport(sockets));
     worker.run(&control, control.counter(0).unwrap());
     // Requests start at 0 s, 1 s and 2 s. The results of each half second are published at its end.
     // They are neither delayed until the response 100 ms later, nor published before a request that

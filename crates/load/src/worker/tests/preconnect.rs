@@ -1,5 +1,6 @@
 //! Tests of connections that are opened before the load begins.
 
+use crate::carrier::ByteTransport;
 use std::cell::Cell;
 
 use prony_record::Outcome;
@@ -119,7 +120,7 @@ fn late(words: &str, late: Nanos) -> Record {
     let shard = Shard { worker: 0, of: 1 };
     let slots = spec.connections_max(shard) as usize;
     let sockets = SimulatedSockets::new(slots, taking(|_| Connect::Accept(ms(1))));
-    let mut worker = Worker::new(&spec, shard, sockets);
+    let mut worker = Worker::new(&spec, shard, ByteTransport(sockets));
     worker.preconnect(&control).unwrap();
     let mut worker = worker.restart();
     worker.start_clock(|sockets| {

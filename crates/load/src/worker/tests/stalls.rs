@@ -1,5 +1,6 @@
 //! Tests of generators that pause during a load, and of servers that stall.
 
+use crate::carrier::ByteTransport;
 use prony_record::{FindingId, Severity};
 
 use super::*;
@@ -11,7 +12,8 @@ fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Ou
     let sockets = SimulatedSockets::new(spec.connections_max(shard) as usize, server);
     let sockets = sockets.with_stop(at, length);
     let logs = vec![sockets.log()];
-    let worked = Worker::new(&spec, shard, sockets).run(&Control::new(1), &Counter::default());
+    let worked = Worker::new(&spec, shard, ByteTransport(sockets))
+        .run(&Control::new(1), &Counter::default());
     let record = merge(&spec, vec![worked], SystemTime::UNIX_EPOCH)
         .unwrap()
         .record;

@@ -3,6 +3,7 @@
 mod early_data;
 mod hostile;
 
+use crate::carrier::StreamTransport;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -100,7 +101,8 @@ fn simulate_with(
     let tls = spec.tls.as_ref().unwrap().client(slots);
     let client = QuicClient::new(&tls).unwrap();
     let sockets = QuicSockets::new(datagrams, client, slots);
-    let worked = Worker::new(&spec, shard, sockets).run(&Control::new(1), &Counter::default());
+    let worked = Worker::new(&spec, shard, StreamTransport(sockets))
+        .run(&Control::new(1), &Counter::default());
     // Merging asserts that every started request has exactly one outcome.
     let record = merge(&spec, vec![worked], SystemTime::UNIX_EPOCH);
     let record = record.unwrap().record;

@@ -1,6 +1,7 @@
 //! Tests that each part of a slice counts the right requests.
 
 use super::*;
+use crate::carrier::ByteTransport;
 
 /// Three slices of 100 ms with settling parts of 20 ms and drains of 20 ms. The server takes 35 ms,
 /// so requests of the settling part end in the counted part, and the last requests of the counted
@@ -152,7 +153,7 @@ fn connections_may_be_opened_before_the_first_slice() {
     };
     let sockets = SimulatedSockets::new(4, server());
     let log = sockets.log();
-    let mut worker = Worker::in_slices(&spec, shard, sockets);
+    let mut worker = Worker::in_slices(&spec, shard, ByteTransport(sockets));
     worker.preconnect(&control).unwrap();
     let mut worker = worker.restart();
     worker.start_clock(SimulatedSockets::start_clock);
@@ -176,7 +177,11 @@ fn a_watched_load_publishes_all_of_its_results() {
         reports: Vec::new(),
         begins: Vec::new(),
     };
-    let worker = Worker::in_slices(&spec, shard, SimulatedSockets::new(4, server()));
+    let worker = Worker::in_slices(
+        &spec,
+        shard,
+        ByteTransport(SimulatedSockets::new(4, server())),
+    );
     let counter = control.counter(0).unwrap();
     let result = worker.run_in_slices(&control, counter, &mut feed).unwrap();
     assert_eq!(&control.take(), result.sink.recorder.total());

@@ -5,6 +5,7 @@ pub(super) mod agreement;
 pub(super) mod chaos;
 mod faults;
 
+use crate::carrier::ByteTransport;
 use std::collections::VecDeque;
 
 use prony_record::Exchange;
@@ -178,7 +179,7 @@ pub(super) fn simulate_slices_with(
             reports: Vec::new(),
             begins: Vec::new(),
         };
-        let result = Worker::in_slices(spec, shard, sockets)
+        let result = Worker::in_slices(spec, shard, ByteTransport(sockets))
             .with_script(script)
             .run_in_slices(control, &Counter::default(), &mut feed);
         worked.push(result.unwrap());

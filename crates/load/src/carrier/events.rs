@@ -1,4 +1,4 @@
-//! Results of received bytes: the state of the connection, and events on its streams.
+//! What a carrier reports: the state of the connection, and events of its exchanges.
 
 use prony_record::{Nanos, Outcome, TlsHandshake};
 
@@ -16,6 +16,15 @@ pub(crate) enum Progress {
     Tunneled,
     /// The TLS handshake is complete, and the connection is ready.
     Secured(Secured),
+    /// The handshake of a connection with early data is complete. There may be more events.
+    EarlyDataEnded {
+        /// The completed handshake.
+        secured: Secured,
+        /// True if the server has processed none of the requests.
+        is_rejected: bool,
+    },
+    /// The connection is established, but can't carry exchanges.
+    Unusable(Outcome, Reason),
     /// The peer closed the connection before any byte of the response arrived or, with HTTP/2,
     /// while requests were in flight.
     Lost,
@@ -27,23 +36,22 @@ pub(crate) enum Progress {
     Closed,
 }
 
-/// The end of a request on a connection that stays open.
+/// An event of an exchange on a connection that stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HttpEvent {
-    /// Stream number of the request on the connection.
+pub(crate) struct ExchangeEvent {
+    /// Stream number of the exchange on the connection.
     pub(crate) stream: u32,
     pub(crate) kind: EventKind,
 }
 
-/// Result of a request that finished while its connection stayed open.
+/// The kinds of events. All but [`EventKind::Message`] end the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
+    /// A message of the exchange is complete, and others follow: a response of a batch, except for
+    /// the last one. [`Carrier::take_messages`](super::Carrier::take_messages) returns it.
+    Message,
     /// The response is complete.
-    Response {
-        outcome: Outcome,
-        /// True if neither side closes the connection.
-        reusable: bool,
-    },
+    Response { outcome: Outcome, reuse: Reuse },
     /// The response of a gRPC call is complete, but the call failed with this status, or without a
     /// status.
     CallFailed { status: Option<u16> },
@@ -55,6 +63,28 @@ pub(crate) enum EventKind {
     },
     /// The response broke the protocol on this stream only.
     Malformed(StreamFault),
+}
+
+/// The use of a connection after a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// Neither side closes the connection.
+    Allowed,
+    /// The peer closes the connection. `requested` is true if the request asked for this.
+    PeerCloses { requested: bool },
+    /// The request asked the peer to close the connection, but the peer does not.
+    Refused,
+}
+
+impl Reuse {
+    /// Returns the use of a connection that can't carry more, because the peer has closed its side.
+    pub(super) fn after_close(self) -> Reuse {
+        match self {
+            Reuse::Allowed => Reuse::PeerCloses { requested: false },
+            Reuse::Refused => Reuse::PeerCloses { requested: true },
+            closes @ Reuse::PeerCloses { .. } => closes,
+        }
+    }
 }
 
 /// Result of a completed TLS handshake.

@@ -1,0 +1,404 @@
+//! The interface of a carrier: the protocol of one connection.
+//!
+//! A carrier turns exchanges into bytes or streams, and what arrives into [`ExchangeEvent`]s. It
+//! identifies an exchange by its *stream number*: the index of a request slot on the connection,
+//! from 0. Successive exchanges reuse it. A carrier without concurrent streams carries one exchange
+//! at a time.
+//!
+//! [`Carrier`] is what the worker sees. A carrier of bytes implements [`ByteCarrier`], too, and one
+//! of streams [`StreamCarrier`]; only the [transports](super::transport) call these.
+
+use prony_record::Nanos;
+
+use super::events::{ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
+use super::http1::H1;
+use super::http2::H2;
+use super::http3::H3;
+use super::pipeline::PipelinedResponse;
+use super::{CapturedResponse, Reason};
+use crate::expect::Expectations;
+use crate::quic::QuicConnection;
+use crate::request::Request;
+
+/// The protocol of one connection, as the worker sees it.
+pub(crate) trait Carrier {
+    /// Capacity for another exchange on a connection that has `in_flight` exchanges.
+    fn capacity(&self, in_flight: u32) -> RequestCapacity;
+
+    /// Progress of the response on a stream, or of the stream's last response.
+    fn received(&self, stream: u32) -> ResponseProgress;
+
+    /// The captured part of the last response on a stream, if responses are captured.
+    fn captured(&self, stream: u32) -> Option<&CapturedResponse>;
+
+    /// Body length of the last response on a stream.
+    fn body_length(&self, stream: u32) -> u64 {
+        self.received(stream).body_bytes
+    }
+
+    /// Hashes every body from now on, for [`Carrier::take_hash`].
+    fn hash_bodies(&mut self);
+
+    /// SHA-256 of the last body on a stream.
+    fn take_hash(&mut self, stream: u32) -> [u8; 32];
+
+    /// Removes and returns the messages of a stream's exchange that have arrived before its last.
+    fn take_messages(&mut self, _stream: u32) -> Vec<PipelinedResponse> {
+        Vec::new()
+    }
+
+    /// The HTTP version that both sides use, once it is known.
+    fn version(&self) -> Option<&'static str>;
+
+    /// Returns true if the connection carries several exchanges at the same time. The failure of one
+    /// of them then leaves the others alone.
+    fn is_multiplexed(&self) -> bool {
+        true
+    }
+
+    /// Number of exchanges in flight, if the carrier counts them.
+    #[cfg(test)]
+    fn active_count(&self) -> Option<u32>;
+
+    /// Cancels the exchange on a stream, if there is one. A carrier that isn't multiplexed does
+    /// nothing: its connection must be closed instead.
+    fn cancel(&mut self, stream: u32);
+
+    /// Returns true if the peer has proved that it speaks this protocol. Always true for a carrier in
+    /// which nothing proves it before the first response.
+    fn is_established(&self) -> bool {
+        true
+    }
+
+    /// Returns true if exchanges are being sent as early data while the handshake is in progress.
+    fn is_early(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a stream's request was sent as early data, and the server refused to process
+    /// it then (425, RFC 8470 §5.2).
+    fn was_too_early(&self, _stream: u32) -> bool {
+        false
+    }
+
+    /// Returns true if the peer has announced that it accepts no more exchanges on the connection.
+    fn is_going_away(&self) -> bool {
+        false
+    }
+
+    /// The error that the peer reported when it ended the connection, if any.
+    fn end_reason(&self) -> Option<Reason> {
+        None
+    }
+
+    /// Returns true if the capacity may have risen since the last call.
+    fn take_new_settings(&mut self) -> bool {
+        false
+    }
+}
+
+/// The request of a stream's exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RequestRef<'run, 'a> {
+    /// A request of the load's list, which stays valid for the whole run.
+    Listed(&'run Request),
+    /// A request that belongs to its slot.
+    Own(&'a Request),
+}
+
+impl<'run: 'a, 'a> RequestRef<'run, 'a> {
+    #[inline]
+    pub(crate) fn request(self) -> &'a Request {
+        match self {
+            RequestRef::Listed(request) | RequestRef::Own(request) => request,
+        }
+    }
+}
+
+/// A started exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Started {
+    /// Number of bytes of the request, including the framing.
+    pub(crate) bytes: u64,
+    /// True if the output should be sent immediately. Otherwise it is sent together with that of the
+    /// exchanges that start in the same turn of the worker's loop.
+    pub(crate) sends_now: bool,
+}
+
+/// Reason why an exchange didn't start.
+#[derive(Debug)]
+pub(crate) enum StartFailure {
+    /// The carrier has no capacity now, so the request keeps waiting for it.
+    NotNow,
+    /// The request can't be sent on this connection.
+    Never(Reason),
+}
+
+/// A carrier whose connection is a sequence of bytes in each direction.
+pub(crate) trait ByteCarrier: Carrier {
+    /// Starts an exchange.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartFailure`].
+    fn start(
+        &mut self,
+        stream: u32,
+        request: &Request,
+        expected: &Expectations,
+    ) -> Result<Started, StartFailure>;
+
+    /// Processes cleartext bytes from the peer and appends the resulting events.
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) -> Progress;
+
+    /// Handles a close by the peer. `orderly` is false if TLS was cut without `close_notify`.
+    fn peer_closed(
+        &mut self,
+        orderly: bool,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) -> Progress;
+
+    /// Appends up to about `limit` bytes of output to `out`. `request_of` returns the request of a
+    /// stream's exchange.
+    fn take_output<'r>(
+        &mut self,
+        limit: usize,
+        request_of: &dyn Fn(u32) -> Option<&'r Request>,
+        out: &mut Vec<u8>,
+    );
+
+    /// Number of bytes of a stream's request that have not been sent, if `in_socket` bytes of the
+    /// connection's last send have not. `is_alone` is true if the exchange is the only one in flight.
+    fn unsent(&self, stream: u32, request: &Request, in_socket: u64, is_alone: bool) -> u64;
+}
+
+/// A carrier whose connection has QUIC streams.
+pub(crate) trait StreamCarrier: Carrier {
+    /// Starts an exchange.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartFailure`].
+    fn start(
+        &mut self,
+        stream: u32,
+        request: &Request,
+        expected: &Expectations,
+        quic: &mut QuicConnection,
+    ) -> Result<Started, StartFailure>;
+
+    /// Handles the events of the QUIC connection, and appends the resulting events.
+    fn receive(
+        &mut self,
+        quic: &mut QuicConnection,
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) -> Progress;
+
+    /// Writes the output to QUIC streams.
+    fn write_output(&mut self, quic: &mut QuicConnection);
+
+    /// Number of bytes of a stream's request that have not been written.
+    fn unsent(&self, stream: u32) -> u64;
+}
+
+/// A carrier of any protocol.
+pub(crate) enum AnyCarrier {
+    /// HTTP/1.0 or 1.1.
+    Http1(H1),
+    /// HTTP/2.
+    Http2(Box<H2>),
+    /// HTTP/3.
+    Http3(Box<H3>),
+}
+
+/// Calls a method of the carrier, whichever it is.
+macro_rules! each {
+    ($any:expr, $carrier:ident => $call:expr) => {
+        match $any {
+            AnyCarrier::Http1($carrier) => $call,
+            AnyCarrier::Http2($carrier) => $call,
+            AnyCarrier::Http3($carrier) => $call,
+        }
+    };
+}
+
+/// Calls a method of a carrier of bytes. Evaluates to the alternative for a carrier of streams,
+/// which a transport of bytes never has.
+macro_rules! each_of_bytes {
+    ($any:expr, $carrier:ident => $call:expr, $other:expr) => {
+        match $any {
+            AnyCarrier::Http1($carrier) => $call,
+            AnyCarrier::Http2($carrier) => $call,
+            AnyCarrier::Http3(_) => $other,
+        }
+    };
+}
+
+impl AnyCarrier {
+    /// The carrier as one of streams; `None` for a carrier of bytes.
+    #[inline]
+    pub(super) fn streams(&mut self) -> Option<&mut H3> {
+        match self {
+            AnyCarrier::Http3(h3) => Some(h3),
+            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) => None,
+        }
+    }
+
+    /// Number of bytes of a stream's request that a carrier of streams has not written.
+    pub(super) fn unwritten(&self, stream: u32) -> u64 {
+        match self {
+            AnyCarrier::Http3(h3) => StreamCarrier::unsent(&**h3, stream),
+            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) => 0,
+        }
+    }
+
+    /// The HTTP/1 carrier, if this is one.
+    #[inline]
+    pub(super) fn http1(&mut self) -> Option<&mut H1> {
+        match self {
+            AnyCarrier::Http1(h1) => Some(h1),
+            AnyCarrier::Http2(_) | AnyCarrier::Http3(_) => None,
+        }
+    }
+
+    /// The HTTP/2 carrier, if this is one.
+    #[cfg(test)]
+    pub(crate) fn http2(&self) -> Option<&H2> {
+        match self {
+            AnyCarrier::Http2(h2) => Some(h2),
+            AnyCarrier::Http1(_) | AnyCarrier::Http3(_) => None,
+        }
+    }
+}
+
+impl Carrier for AnyCarrier {
+    #[inline]
+    fn capacity(&self, in_flight: u32) -> RequestCapacity {
+        each!(self, carrier => carrier.capacity(in_flight))
+    }
+
+    #[inline]
+    fn received(&self, stream: u32) -> ResponseProgress {
+        each!(self, carrier => carrier.received(stream))
+    }
+
+    fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
+        each!(self, carrier => carrier.captured(stream))
+    }
+
+    fn body_length(&self, stream: u32) -> u64 {
+        each!(self, carrier => carrier.body_length(stream))
+    }
+
+    fn hash_bodies(&mut self) {
+        each!(self, carrier => carrier.hash_bodies());
+    }
+
+    fn take_hash(&mut self, stream: u32) -> [u8; 32] {
+        each!(self, carrier => carrier.take_hash(stream))
+    }
+
+    fn take_messages(&mut self, stream: u32) -> Vec<PipelinedResponse> {
+        each!(self, carrier => carrier.take_messages(stream))
+    }
+
+    fn version(&self) -> Option<&'static str> {
+        each!(self, carrier => carrier.version())
+    }
+
+    #[inline]
+    fn is_multiplexed(&self) -> bool {
+        each!(self, carrier => carrier.is_multiplexed())
+    }
+
+    #[cfg(test)]
+    fn active_count(&self) -> Option<u32> {
+        each!(self, carrier => carrier.active_count())
+    }
+
+    fn cancel(&mut self, stream: u32) {
+        each!(self, carrier => carrier.cancel(stream));
+    }
+
+    fn is_established(&self) -> bool {
+        each!(self, carrier => carrier.is_established())
+    }
+
+    fn is_early(&self) -> bool {
+        each!(self, carrier => carrier.is_early())
+    }
+
+    #[inline]
+    fn was_too_early(&self, stream: u32) -> bool {
+        each!(self, carrier => carrier.was_too_early(stream))
+    }
+
+    #[inline]
+    fn is_going_away(&self) -> bool {
+        each!(self, carrier => carrier.is_going_away())
+    }
+
+    fn end_reason(&self) -> Option<Reason> {
+        each!(self, carrier => carrier.end_reason())
+    }
+
+    #[inline]
+    fn take_new_settings(&mut self) -> bool {
+        each!(self, carrier => carrier.take_new_settings())
+    }
+}
+
+impl ByteCarrier for AnyCarrier {
+    #[inline]
+    fn start(
+        &mut self,
+        stream: u32,
+        request: &Request,
+        expected: &Expectations,
+    ) -> Result<Started, StartFailure> {
+        each_of_bytes!(self, carrier => carrier.start(stream, request, expected), Err(StartFailure::NotNow))
+    }
+
+    #[inline]
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) -> Progress {
+        each_of_bytes!(self, carrier => carrier.receive(bytes, now, expected, events), Progress::Open)
+    }
+
+    fn peer_closed(
+        &mut self,
+        orderly: bool,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) -> Progress {
+        each_of_bytes!(self, carrier => carrier.peer_closed(orderly, expected, events), Progress::Closed)
+    }
+
+    #[inline]
+    fn take_output<'r>(
+        &mut self,
+        limit: usize,
+        request_of: &dyn Fn(u32) -> Option<&'r Request>,
+        out: &mut Vec<u8>,
+    ) {
+        each_of_bytes!(self, carrier => carrier.take_output(limit, request_of, out), ());
+    }
+
+    fn unsent(&self, stream: u32, request: &Request, in_socket: u64, is_alone: bool) -> u64 {
+        each_of_bytes!(self, carrier => carrier.unsent(stream, request, in_socket, is_alone), 0)
+    }
+}

@@ -19,6 +19,7 @@
 //! also share `compression` (the common parts of HPACK and QPACK), `request_fields` and
 //! `field_pattern` (the fields of requests), and `response_stage` (the structure of a response).
 
+mod buffer;
 mod compression;
 mod decimal;
 mod field;

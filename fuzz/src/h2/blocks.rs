@@ -11,7 +11,7 @@ use prony_protocol::h2::hpack::Decoder;
 pub fn run(data: &[u8]) -> Vec<String> {
     let mut decoder = Decoder::new(65_536);
     let first = decode(&mut decoder, data);
-    decoder.restart();
+    decoder = decoder.renewed();
     let second = decode(&mut decoder, data);
     assert_eq!(first, second, "a warm decoder must give the same result");
     first
@@ -21,7 +21,7 @@ fn decode(decoder: &mut Decoder, data: &[u8]) -> Vec<String> {
     let mut results = Vec::new();
     for block in data.split(|&byte| byte == 0x2f) {
         match block {
-            b"r" => decoder.restart(),
+            b"r" => *decoder = decoder.renewed(),
             [b'l', limit] => decoder.limit_table(u32::from(*limit) * 16),
             block => {
                 let fields = decoder.decode(block);

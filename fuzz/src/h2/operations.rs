@@ -148,7 +148,6 @@ impl Operations<'_> {
                 let stream = self.stream();
                 frames::headers(stream, END_STREAM, b"\x00\x01a\x01b")
             }
-            30 if operation > 127 => return self.client.connection.shut_down(),
             30 => return,
             _ => {
                 let (kind, flags, stream) = (self.byte() % 12, self.byte(), self.stream());

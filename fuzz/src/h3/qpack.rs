@@ -11,7 +11,7 @@ use prony_protocol::h3::qpack::QpackDecoder;
 pub fn run(data: &[u8]) -> Vec<String> {
     let mut decoder = QpackDecoder::new(4_096, 65_536);
     let first = decode(&mut decoder, data, usize::MAX);
-    decoder.restart();
+    decoder = decoder.renewed();
     let second = decode(&mut decoder, data, usize::MAX);
     assert_eq!(first, second, "a warm decoder must give the same result");
     let mut decoder = QpackDecoder::new(4_096, 65_536);
@@ -26,7 +26,7 @@ fn decode(decoder: &mut QpackDecoder, data: &[u8], piece_bytes: usize) -> Vec<St
     for piece in data.split(|&byte| byte == 0x2f) {
         let error = match piece {
             b"r" => {
-                decoder.restart();
+                *decoder = decoder.renewed();
                 None
             }
             b"c" => {

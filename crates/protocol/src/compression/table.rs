@@ -31,12 +31,16 @@ impl Table {
         }
     }
 
-    /// Empties the table for a new connection, and sets its maximum size. The generation changes
-    /// even if the table was empty.
-    pub(crate) fn restart(&mut self, max_bytes: u32) {
-        self.resize(0);
-        self.max_bytes = max_bytes;
-        self.generation += 1;
+    /// Returns an empty table with this maximum size, which takes over the memory. The generation
+    /// changes even if the table was empty, so that no block cached for this table is valid for it.
+    pub(crate) fn renewed(&mut self, max_bytes: u32) -> Table {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
+        Table {
+            entries,
+            generation: self.generation + 1,
+            ..Table::new(max_bytes)
+        }
     }
 
     /// Returns the entry at an index. Index 0 is the newest entry.
@@ -123,6 +127,11 @@ impl Table {
             self.bytes -= oldest.bytes;
             self.generation += 1;
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn forget_generation(&mut self) {
+        self.generation = 0;
     }
 
     /// Returns true if both tables have the same entries, regardless of their history.

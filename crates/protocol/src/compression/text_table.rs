@@ -26,11 +26,14 @@ impl TextTable {
         }
     }
 
-    /// Empties the table for a new connection, and sets its maximum size.
-    pub(crate) fn restart(&mut self, max_bytes: u32) {
-        self.entries.clear();
-        self.bytes = 0;
-        self.max_bytes = max_bytes as usize;
+    /// Returns an empty table with this maximum size, which takes over the memory.
+    pub(crate) fn renewed(&mut self, max_bytes: u32) -> TextTable {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
+        TextTable {
+            entries,
+            ..TextTable::new(max_bytes)
+        }
     }
 
     /// Returns the entry at an index. Index 0 is the newest entry.

@@ -10,9 +10,10 @@ pub enum Version {
 }
 
 /// Effect of the request on the framing of its response (RFC 9112 §6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Expects {
     /// The response head determines the body.
+    #[default]
     Body,
     /// The request was a HEAD, so there is no body even if the response head has a Content-Length
     /// or Transfer-Encoding.

@@ -2,6 +2,8 @@
 
 use memchr::memchr;
 
+use crate::buffer::emptied;
+
 /// Splits one section (a head or the trailers) into lines. A line is copied only if it arrived in
 /// pieces.
 #[derive(Debug, Default)]
@@ -19,11 +21,13 @@ pub(super) struct Lines {
 pub(super) struct SectionTooLong;
 
 impl Lines {
-    /// Starts a new section. Memory is reused.
-    pub(super) fn start_section(&mut self) {
-        self.carry.clear();
-        self.handed_out = false;
-        self.section_bytes = 0;
+    /// Returns the lines of a new section, which take over the memory.
+    #[inline]
+    pub(super) fn next_section(&mut self) -> Lines {
+        Lines {
+            carry: emptied(&mut self.carry),
+            ..Lines::default()
+        }
     }
 
     /// Returns the next line without its terminator. If it is incomplete, stores and consumes all

@@ -64,15 +64,19 @@ impl ResponseParser {
         }
     }
 
-    /// Starts a new exchange. Must be called before a request is sent. Discards the previous state
-    /// but keeps its memory, up to the limit on a head.
+    /// Starts a new exchange. Must be called before a request is sent. Replaces the parser by a new
+    /// one, which takes over the memory, up to the limit on a head.
+    #[inline]
     pub fn start(&mut self, expects: Expects) {
-        self.expects = expects;
-        self.state = ResponseState::StatusLine;
-        self.lines.start_section();
-        self.interims = 0;
-        self.started = false;
-        self.reusable = false;
+        *self = ResponseParser {
+            limits: self.limits,
+            expects,
+            state: ResponseState::StatusLine,
+            lines: self.lines.next_section(),
+            interims: 0,
+            started: false,
+            reusable: false,
+        };
     }
 
     /// Consumes bytes from the front of `input` up to the next event.
@@ -210,7 +214,7 @@ impl ResponseParser {
                 Ok(Some(line)) => head.field_line(line)?,
             }
         }
-        self.lines.start_section();
+        self.lines = self.lines.next_section();
         let status = head.status();
         if (100..200).contains(&status) {
             return self.interim(status);

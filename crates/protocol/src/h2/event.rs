@@ -92,7 +92,7 @@ pub enum StartError {
     PeerLimit,
     /// Earlier output must be sent first; see [`take_output`](super::Connection::take_output).
     Unsent,
-    /// The peer or this side sent GOAWAY: no more requests are possible.
+    /// The peer sent GOAWAY, or the connection failed: no more requests are possible.
     GoingAway,
     /// All stream identifiers have been used (RFC 9113 §5.1.1): no more requests are possible.
     IdsExhausted,

@@ -47,6 +47,7 @@
 //! | section | code |
 //! |---|---|
 //! | §3.4 preface | `connection`: `write_preface`; `connection::reading`: `begin`, `judge_opening` |
+//! | §3.4, §5.4.1, §6.8 state of the connection | `connection::state` |
 //! | §4.1, §4.2 frames and their size | `frame`; `connection::reading`, `connection::control`: `check_header` |
 //! | §4.3, §6.10 field blocks | `connection::responses`: `check_block`, `headers`, `continuation`; [`hpack`] (RFC 7541) |
 //! | §5.1 states of a stream | `stream`: `StreamState`; `streams`: `StreamStatus`; `connection::responses`: `end`, `check_late` |

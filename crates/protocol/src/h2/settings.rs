@@ -85,11 +85,9 @@ impl Default for ClientSettings {
     }
 }
 
-/// Settings of the peer, with default values until its SETTINGS arrive.
+/// Settings of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerSettings {
-    /// True once the peer's first SETTINGS have arrived.
-    pub(super) seen: bool,
     /// Number of concurrent streams that the peer allows; `None` without a limit.
     pub(super) max_streams: Option<u32>,
     /// Initial size of each stream's send window, in bytes.
@@ -111,10 +109,18 @@ pub(super) struct Changes {
 }
 
 impl PeerSettings {
-    pub(super) fn new() -> PeerSettings {
+    /// Returns the values that are assumed until the peer's first SETTINGS arrive.
+    pub(super) fn unknown() -> PeerSettings {
         PeerSettings {
-            seen: false,
             max_streams: Some(limits::STREAMS_BEFORE_SETTINGS),
+            ..PeerSettings::initial()
+        }
+    }
+
+    /// Returns the protocol's initial values, which the first SETTINGS change.
+    pub(super) fn initial() -> PeerSettings {
+        PeerSettings {
+            max_streams: None,
             initial_window_bytes: INITIAL_WINDOW_BYTES,
             max_header_list_bytes: None,
             header_table_bytes: DEFAULT_TABLE_BYTES,
@@ -126,10 +132,6 @@ impl PeerSettings {
         let (settings, []) = payload.as_chunks::<6>() else {
             return Err(H2Violation::SettingsLength);
         };
-        if !self.seen {
-            self.seen = true;
-            self.max_streams = None;
-        }
         let before = self.initial_window_bytes;
         let mut table_lowered = false;
         for &[a, b, ref value @ ..] in settings {
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn settings_are_kept_in_their_order() {
-        let mut peer = PeerSettings::new();
+        let mut peer = PeerSettings::initial();
         let settings = [
             (3, 7),
             (4, 10),
@@ -204,8 +206,8 @@ mod tests {
 
     #[test]
     fn before_settings_a_hundred_streams_are_allowed_and_without_a_limit_all() {
-        let mut peer = PeerSettings::new();
-        assert_eq!(peer.max_streams, Some(100));
+        assert_eq!(PeerSettings::unknown().max_streams, Some(100));
+        let mut peer = PeerSettings::initial();
         assert_eq!(apply(&mut peer, &[]), Ok(Changes::default()));
         assert_eq!(peer.max_streams, None);
         assert_eq!(apply(&mut peer, &[(3, 0)]), Ok(Changes::default()));
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_table_that_was_smaller_in_between_counts_as_lowered() {
-        let mut peer = PeerSettings::new();
+        let mut peer = PeerSettings::initial();
         for (settings, lowered) in [
             ([(1, 4_096), (1, 8_192)], false),
             ([(1, 0), (1, 8_192)], true),
@@ -236,10 +238,13 @@ mod tests {
             ((5, 16_383), H2Violation::FrameSizeSetting),
             ((5, 1 << 24), H2Violation::FrameSizeSetting),
         ] {
-            assert_eq!(apply(&mut PeerSettings::new(), &[setting]), Err(violation));
+            assert_eq!(
+                apply(&mut PeerSettings::initial(), &[setting]),
+                Err(violation)
+            );
         }
         assert_eq!(
-            PeerSettings::new().apply(&[0; 7]),
+            PeerSettings::initial().apply(&[0; 7]),
             Err(H2Violation::SettingsLength)
         );
     }

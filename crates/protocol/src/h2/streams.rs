@@ -3,6 +3,7 @@
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::U31_MAX;
 use super::stream::{Stream, StreamState};
+use crate::buffer::emptied;
 use crate::h1::Expects;
 use crate::response_stage::ResponseStage;
 
@@ -47,21 +48,25 @@ impl Streams {
     /// Creates slots for `capacity` concurrent streams.
     pub(super) fn new(capacity: u32) -> Streams {
         let slots = (capacity as usize * 2).next_power_of_two();
+        Streams::in_slots(vec![Stream::NONE; slots].into_boxed_slice(), Vec::new())
+    }
+
+    /// Returns the streams of a new connection, which take over the memory.
+    pub(super) fn renewed(&mut self) -> Streams {
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.fill(Stream::NONE);
+        Streams::in_slots(slots, emptied(&mut self.window_updates_due))
+    }
+
+    fn in_slots(slots: Box<[Stream]>, window_updates_due: Vec<u32>) -> Streams {
         Streams {
-            slots: vec![Stream::NONE; slots].into_boxed_slice(),
+            slots,
             next_id: 1,
             active: 0,
             sending: 0,
             last_canceled: 0,
-            window_updates_due: Vec::new(),
+            window_updates_due,
         }
-    }
-
-    /// Resets the state for a new connection.
-    pub(super) fn restart(&mut self) {
-        self.slots.fill(Stream::NONE);
-        (self.next_id, self.active, self.sending, self.last_canceled) = (1, 0, 0, 0);
-        self.window_updates_due.clear();
     }
 
     pub(super) fn active(&self) -> u32 {
@@ -300,7 +305,7 @@ mod tests {
         for id in [0, 2, 4, 21, 23, U31_MAX] {
             assert_eq!(streams.status(id), StreamStatus::Idle, "{id}");
         }
-        streams.restart();
+        streams = streams.renewed();
         assert_eq!(streams.status(canceled), StreamStatus::Idle);
     }
 

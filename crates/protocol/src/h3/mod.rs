@@ -52,6 +52,7 @@
 //! | §4.1.2 malformed responses | [`H3StreamViolation`] ends an exchange: `break_stream` |
 //! | §4.2, §4.3 fields | `compression::fields`, `request_fields`; both shared with HTTP/2; [`qpack`] (RFC 9204) |
 //! | §4.6, §7.2.3, §7.2.5, §7.2.7 push | refused: [`H3Violation::Push`] |
+//! | §5.2, §6.2.1, §8 state of the connection | `connection::state` |
 //! | §6.1 bidirectional streams | `streams`; [`H3Connection::next`] |
 //! | §6.2 unidirectional streams | `unidirectional`; `connection::peer_streams` |
 //! | §7.1 layout of frames | `frame`, `varint` (RFC 9000 §16); `connection::responses`: `finish_response` |

@@ -1,6 +1,7 @@
 //! The stream of a request, which carries one exchange.
 
-use super::{H3FrameType, H3Violation};
+use super::{H3FrameType, H3Violation, limits};
+use crate::buffer::emptied;
 use crate::compression::Fields;
 use crate::h1::Expects;
 use crate::response_stage::{GrpcCall, ResponseFault, ResponseStage, SectionRole};
@@ -16,8 +17,9 @@ use crate::response_stage::{GrpcCall, ResponseFault, ResponseStage, SectionRole}
 /// ```
 ///
 /// QUIC manages the state of the stream itself and its flow control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ExchangeStage {
+    #[default]
     Closed,
     Response(ResponseStage),
     /// The trailers have arrived. Only the end of the stream may follow.
@@ -25,9 +27,10 @@ pub(super) enum ExchangeStage {
 }
 
 /// Meaning of the next byte on a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum FrameReading {
     /// The header of a frame.
+    #[default]
     Header,
     /// The payload of HEADERS, which is processed as a whole.
     Section { length: usize },
@@ -37,7 +40,8 @@ pub(super) enum FrameReading {
     Skip { left: u64 },
 }
 
-#[derive(Debug)]
+/// Content of a slot. By default, it carries no exchange.
+#[derive(Debug, Default)]
 pub(super) struct H3Stream {
     pub(super) id: u64,
     pub(super) tag: u32,
@@ -52,16 +56,16 @@ pub(super) struct H3Stream {
 }
 
 impl H3Stream {
-    /// Returns the initial content of a slot, before its first use.
-    pub(super) fn closed() -> H3Stream {
+    /// Returns a slot without an exchange, which takes over the memory unless it is large.
+    #[inline]
+    pub(super) fn renewed(&mut self) -> H3Stream {
+        let mut kept = emptied(&mut self.kept);
+        if kept.capacity() > limits::RETAINED_BUFFER_BYTES_MAX {
+            kept = Vec::new();
+        }
         H3Stream {
-            id: 0,
-            tag: 0,
-            stage: ExchangeStage::Closed,
-            expects: Expects::Body,
-            call: None,
-            reading: FrameReading::Header,
-            kept: Vec::new(),
+            kept,
+            ..H3Stream::default()
         }
     }
 

@@ -1,7 +1,6 @@
 //! Streams of the requests in flight, in a fixed number of slots.
 
-use super::limits;
-use super::stream::{ExchangeStage, FrameReading, H3Stream};
+use super::stream::{ExchangeStage, H3Stream};
 use crate::h1::Expects;
 use crate::response_stage::ResponseStage;
 
@@ -29,21 +28,28 @@ impl H3Streams {
     pub(super) fn new(capacity: u32) -> H3Streams {
         let index = (capacity as usize * 2).next_power_of_two().max(2);
         H3Streams {
-            slots: (0..capacity).map(|_| H3Stream::closed()).collect(),
+            slots: (0..capacity).map(|_| H3Stream::default()).collect(),
             vacant: (0..capacity).rev().collect(),
             index: vec![VACANT; index].into_boxed_slice(),
         }
     }
 
-    /// Resets the state for a new connection. Small buffers are kept.
-    pub(super) fn restart(&mut self) {
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].is_live() {
-                self.close(slot);
-            }
+    /// Returns the streams of a new connection, which take over the memory, except large buffers.
+    pub(super) fn renewed(&mut self) -> H3Streams {
+        let mut slots = std::mem::take(&mut self.slots);
+        for stream in &mut slots {
+            *stream = stream.renewed();
         }
-        // Restores the initial order, so that nothing depends on the previous connection.
-        self.vacant.sort_unstable_by(|one, other| other.cmp(one));
+        let mut vacant = std::mem::take(&mut self.vacant);
+        vacant.clear();
+        vacant.extend((0..slots.len() as u32).rev());
+        let mut index = std::mem::take(&mut self.index);
+        index.fill(VACANT);
+        H3Streams {
+            slots,
+            vacant,
+            index,
+        }
     }
 
     /// Returns the number of live streams.
@@ -125,7 +131,6 @@ impl H3Streams {
         stream.tag = tag;
         stream.stage = ExchangeStage::Response(ResponseStage::START);
         stream.expects = expects;
-        stream.reading = FrameReading::Header;
     }
 
     /// Ends a live stream.
@@ -135,11 +140,7 @@ impl H3Streams {
             self.vacate(at);
         }
         let stream = &mut self.slots[slot];
-        stream.stage = ExchangeStage::Closed;
-        stream.kept.clear();
-        if stream.kept.capacity() > limits::RETAINED_BUFFER_BYTES_MAX {
-            stream.kept = Vec::new();
-        }
+        *stream = stream.renewed();
         self.vacant.push(slot as u32);
     }
 
@@ -191,7 +192,7 @@ mod tests {
             close(&mut streams, id);
         }
         assert_eq!(streams.find_tag(1), streams.find(0));
-        streams.restart();
+        streams = streams.renewed();
         assert_eq!((streams.active(), streams.find(0)), (0, None));
         assert_eq!(streams.find_tag(1), None);
     }

@@ -2,6 +2,7 @@
 
 use super::violation::CriticalStream;
 use super::{H3Violation, limits, varint};
+use crate::buffer::emptied;
 
 /// Types of unidirectional streams.
 pub(super) mod stream_type {
@@ -56,11 +57,12 @@ impl PeerStreams {
         }
     }
 
-    /// Resets the state for a new connection.
-    pub(super) fn restart(&mut self) {
-        (self.control, self.encoder, self.decoder) = (None, None, None);
-        self.untyped.clear();
-        self.discarded.fill(NO_STREAM);
+    /// Returns the streams of a new connection, which take over the memory.
+    pub(super) fn renewed(&mut self) -> PeerStreams {
+        PeerStreams {
+            untyped: emptied(&mut self.untyped),
+            ..PeerStreams::new()
+        }
     }
 
     #[inline]

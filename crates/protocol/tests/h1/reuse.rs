@@ -72,6 +72,8 @@ fn a_start_discards_the_previous_state() {
         b"garbage",
     ];
     let mut parser = parser();
+    parser.start(Expects::Body);
+    let fresh = format!("{parser:?}");
     for broken in broken {
         for mut piece in broken.chunks(1) {
             while !matches!(
@@ -80,15 +82,7 @@ fn a_start_discards_the_previous_state() {
             ) {}
         }
         parser.start(Expects::Body);
-        let mut input: &[u8] = b"HTTP/1.1 204 \r\n\r\n";
-        let Ok(ResponseEvent::Head(head)) = parser.next(&mut input) else {
-            panic!("after {}", broken.escape_ascii());
-        };
-        assert_eq!(
-            (head.status, head.length, head.reusable),
-            (204, Some(0), true)
-        );
-        parser.start(Expects::Body);
+        assert_eq!(format!("{parser:?}"), fresh, "{}", broken.escape_ascii());
     }
 }
 

@@ -353,7 +353,6 @@ fn requests_in_flight_end_with_a_violation() {
     assert_eq!(left, [(0, false), (1, true)]);
     assert!(client.inner.connection.is_going_away());
     client.cancel(1);
-    client.inner.connection.shut_down();
     let sent = client.sent();
     assert_eq!(sent.last().map(String::as_str), Some("GOAWAY 0 1"));
     assert_eq!(client.inner.connection.active(), 1);

@@ -82,24 +82,6 @@ fn a_stream_that_is_canceled_among_the_unprocessed_is_not_reported() {
 }
 
 #[test]
-fn goaway_is_sent_once_and_requests_in_flight_continue() {
-    let mut client = Client::new();
-    client.get(0);
-    client.sent();
-    client.inner.connection.shut_down();
-    client.inner.connection.shut_down();
-    assert_eq!(client.sent(), ["GOAWAY 0 0"]);
-    assert_eq!(
-        client.inner.connection.can_start(),
-        Err(StartError::GoingAway)
-    );
-    assert_eq!(
-        client.receive(&headers(1, END_STREAM, OK)),
-        ["0: head 200", "0: end"]
-    );
-}
-
-#[test]
 fn the_peers_limit_may_fall_below_the_streams_in_flight_and_rise_again() {
     let mut client = Client::new();
     assert_eq!(client.inner.connection.peer_limit(), None);

@@ -2,7 +2,9 @@
 
 use super::Connection;
 use super::reading::ReadState;
+use super::state::ConnectionState;
 use crate::h2::frame::{self, FrameHeader, FrameType, U31_MAX};
+use crate::h2::settings::PeerSettings;
 use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 
 impl Connection {
@@ -55,6 +57,10 @@ impl Connection {
         payload: &[u8],
     ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
+        if self.state == ConnectionState::Opening {
+            self.state = ConnectionState::Open;
+            self.peer = PeerSettings::initial();
+        }
         let changes = self.peer.apply(payload)?;
         if changes.windows_by != 0 {
             for stream in self.streams.live_mut() {
@@ -74,10 +80,7 @@ impl Connection {
     /// limit on the dynamic table (RFC 9113 §6.5.3).
     pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
-        if !self.acknowledged {
-            self.acknowledged = true;
-            self.decoder.limit_table(self.settings.header_table_bytes);
-        }
+        self.decoder.limit_table(self.settings.header_table_bytes);
         Ok(None)
     }
 
@@ -162,21 +165,26 @@ impl Connection {
         self.note_idle_frame()?;
         let (last_stream, code) = payload.split_at(4);
         let last_stream = number(last_stream) & U31_MAX;
-        if self.last_stream.is_some_and(|before| last_stream > before) {
+        if let ConnectionState::GoingAway {
+            last_stream: before,
+            ..
+        } = self.state
+            && last_stream > before
+        {
             return Err(H2Violation::GoAwayIncreased);
         }
-        self.last_stream = Some(last_stream);
-        self.goaway_code = ErrorCode(number(code));
+        let code = ErrorCode(number(code));
+        self.state = ConnectionState::GoingAway { last_stream, code };
         self.reading = ReadState::Unprocessed(0);
-        Ok(Some(ConnectionEvent::GoAway {
-            last_stream,
-            code: self.goaway_code,
-        }))
+        Ok(Some(ConnectionEvent::GoAway { last_stream, code }))
     }
 
     /// Reports the next stream that the peer won't process, searching from slot `from`.
     pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<ConnectionEvent<'static>> {
-        let last_stream = self.last_stream.unwrap_or(U31_MAX);
+        self.reading = ReadState::Header;
+        let ConnectionState::GoingAway { last_stream, code } = self.state else {
+            return None;
+        };
         for slot in from..self.streams.slots() {
             let stream = self.streams.at(slot);
             if stream.is_live() && stream.id > last_stream {
@@ -184,7 +192,6 @@ impl Connection {
                 // Later frames for the stream are ignored, as if this side had reset it.
                 self.streams.cancel(slot);
                 self.reading = ReadState::Unprocessed(slot + 1);
-                let code = self.goaway_code;
                 return Some(ConnectionEvent::Reset {
                     tag,
                     code,
@@ -192,7 +199,6 @@ impl Connection {
                 });
             }
         }
-        self.reading = ReadState::Header;
         None
     }
 

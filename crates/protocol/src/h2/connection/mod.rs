@@ -5,10 +5,12 @@ mod outbox;
 mod output;
 mod reading;
 mod responses;
+mod state;
 
 use outbox::Outbox;
 use reading::ReadState;
 use responses::FieldBlock;
+use state::ConnectionState;
 
 use super::flow::{INITIAL_WINDOW_BYTES, ReceiveWindow, SendWindow};
 use super::hpack::{Decoder, FieldTexts};
@@ -17,6 +19,7 @@ use super::streams::Streams;
 use super::{
     ClientSettings, EncodedRequest, ErrorCode, H2Violation, StartError, StreamId, frame, limits,
 };
+use crate::buffer::emptied;
 use crate::response_stage::{GrpcCall, UnfinishedRequest};
 
 /// Client side of one connection, as a state machine.
@@ -28,6 +31,7 @@ use crate::response_stage::{GrpcCall, UnfinishedRequest};
 #[derive(Debug)]
 pub struct Connection {
     settings: ClientSettings,
+    state: ConnectionState,
     peer: PeerSettings,
     streams: Streams,
     send_window: SendWindow,
@@ -43,19 +47,10 @@ pub struct Connection {
     /// Metadata of the block in `block`, until its last frame has arrived.
     field_block: Option<FieldBlock>,
     outbox: Outbox,
-    /// True if the peer has acknowledged the settings.
-    acknowledged: bool,
     /// True if the next block sent must begin with a dynamic table size update.
     resize_due: bool,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,
-    /// Last stream that the peer may still process, according to its GOAWAY.
-    last_stream: Option<u32>,
-    /// Error code of the peer's GOAWAY.
-    goaway_code: ErrorCode,
-    /// True after this side has sent GOAWAY.
-    shut_down: bool,
-    failed: Option<H2Violation>,
     /// Slot of the stream that may send part of its body next.
     turn: usize,
     /// True if no stream can send more of its body until the peer enlarges a window.
@@ -64,31 +59,49 @@ pub struct Connection {
     ended_call: Option<GrpcCall>,
 }
 
+/// The parts of a connection that own memory, each in its initial state.
+struct ConnectionParts {
+    streams: Streams,
+    decoder: Decoder,
+    texts: Option<Box<FieldTexts>>,
+    kept: Vec<u8>,
+    block: Vec<u8>,
+    outbox: Outbox,
+}
+
 impl Connection {
     /// Creates a connection, with the preface and SETTINGS to be sent (RFC 9113 §3.4).
     #[must_use]
     pub fn new(settings: ClientSettings) -> Connection {
         let settings = settings.within_bounds();
-        let mut connection = Connection {
-            settings,
-            peer: PeerSettings::new(),
+        let parts = ConnectionParts {
             streams: Streams::new(settings.streams),
-            send_window: SendWindow::new(INITIAL_WINDOW_BYTES),
-            receive_window: ReceiveWindow::new(settings.connection_window_bytes),
             decoder: Decoder::new(limits::HEADER_LIST_BYTES_MAX),
             texts: None,
-            reading: ReadState::Header,
             kept: Vec::new(),
             block: Vec::new(),
-            field_block: None,
             outbox: Outbox::default(),
-            acknowledged: false,
+        };
+        Connection::from_parts(settings, parts)
+    }
+
+    fn from_parts(settings: ClientSettings, parts: ConnectionParts) -> Connection {
+        let mut connection = Connection {
+            settings,
+            state: ConnectionState::Opening,
+            peer: PeerSettings::unknown(),
+            streams: parts.streams,
+            send_window: SendWindow::new(INITIAL_WINDOW_BYTES),
+            receive_window: ReceiveWindow::new(settings.connection_window_bytes),
+            decoder: parts.decoder,
+            texts: parts.texts,
+            reading: ReadState::Header,
+            kept: parts.kept,
+            block: parts.block,
+            field_block: None,
+            outbox: parts.outbox,
             resize_due: false,
             idle_frames: 0,
-            last_stream: None,
-            goaway_code: ErrorCode::NO_ERROR,
-            shut_down: false,
-            failed: None,
             turn: 0,
             bodies_blocked: false,
             ended_call: None,
@@ -105,30 +118,20 @@ impl Connection {
         self.ended_call
     }
 
-    /// Resets the state for the next connection. The memory and the decoder's cache are kept.
+    /// Replaces this connection by a new one, which takes over the memory and the decoder's cache.
     pub fn restart(&mut self) {
-        self.peer = PeerSettings::new();
-        self.streams.restart();
-        self.send_window = SendWindow::new(INITIAL_WINDOW_BYTES);
-        self.receive_window = ReceiveWindow::new(self.settings.connection_window_bytes);
-        self.decoder.restart();
-        if let Some(texts) = &mut self.texts {
-            texts.restart();
-        }
-        self.reading = ReadState::Header;
-        self.kept.clear();
-        self.block.clear();
-        self.field_block = None;
-        self.outbox.clear();
-        self.acknowledged = false;
-        self.resize_due = false;
-        self.idle_frames = 0;
-        self.last_stream = None;
-        self.shut_down = false;
-        self.failed = None;
-        self.turn = 0;
-        self.bodies_blocked = false;
-        self.write_preface();
+        let parts = ConnectionParts {
+            streams: self.streams.renewed(),
+            decoder: self.decoder.renewed(),
+            texts: self.texts.take().map(|mut texts| {
+                *texts = texts.renewed();
+                texts
+            }),
+            kept: emptied(&mut self.kept),
+            block: emptied(&mut self.block),
+            outbox: self.outbox.renewed(),
+        };
+        *self = Connection::from_parts(self.settings, parts);
     }
 
     fn write_preface(&mut self) {
@@ -185,7 +188,7 @@ impl Connection {
     #[inline]
     pub fn can_start(&self) -> Result<(), StartError> {
         let active = self.streams.active();
-        if self.failed.is_some() || self.last_stream.is_some() || self.shut_down {
+        if !self.state.accepts_requests() {
             Err(StartError::GoingAway)
         } else if active >= self.settings.streams {
             Err(StartError::OwnLimit)
@@ -213,16 +216,8 @@ impl Connection {
             .idle_frames
             .saturating_sub(limits::LATE_FRAMES_PER_REQUEST);
         // After a failure, GOAWAY must remain the last frame.
-        if self.failed.is_none() {
+        if !self.state.has_failed() {
             frame::write_rst_stream(self.outbox.own(), stream.0, ErrorCode::CANCEL);
-        }
-    }
-
-    /// Notifies the peer that no more requests will follow (GOAWAY). Requests in flight continue.
-    pub fn shut_down(&mut self) {
-        if !self.shut_down && self.failed.is_none() {
-            self.shut_down = true;
-            frame::write_goaway(self.outbox.own(), ErrorCode::NO_ERROR);
         }
     }
 
@@ -267,7 +262,7 @@ impl Connection {
     /// Returns true if the peer's SETTINGS have arrived, which shows that it speaks HTTP/2.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        self.peer.seen
+        self.state.is_established()
     }
 
     /// Returns true if the connection will never accept a request again. It can be closed once no
@@ -283,39 +278,10 @@ impl Connection {
     /// Records a connection error, and queues a GOAWAY with its error code.
     #[cold]
     fn fail(&mut self, violation: H2Violation) {
-        self.failed = Some(violation);
+        self.state.fail(violation);
         frame::write_goaway(self.outbox.own(), violation.code());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::h1::{RequestSpec, Version};
-    use crate::h2::RequestScheme;
-
-    #[test]
-    fn a_connection_whose_identifiers_are_used_up_takes_no_requests() {
-        let spec = RequestSpec {
-            method: "GET",
-            target: "/",
-            version: Version::Http11,
-            host: "host",
-            headers: &[],
-            body: b"",
-            keep_alive: true,
-        };
-        let request = EncodedRequest::new(&spec, RequestScheme::Http).expect("a valid request");
-        let mut connection = Connection::new(ClientSettings::default());
-        connection.streams.skip_ids();
-        let mut last = 0;
-        while let Ok(stream) = connection.start(&request, 0) {
-            assert!(stream.number() > last);
-            last = stream.number();
-            connection.cancel(stream);
-        }
-        assert_eq!(connection.can_start(), Err(StartError::IdsExhausted));
-        assert!(connection.is_going_away());
-        assert!(last > frame::U31_MAX - 100);
-    }
-}
+mod tests;

@@ -47,12 +47,16 @@ impl Outbox {
         } else {
             out.extend_from_slice(&self.bytes);
         }
-        self.clear();
-    }
-
-    #[inline]
-    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.reply_bytes = 0;
+    }
+
+    /// Returns an empty outbox, which takes over the memory.
+    pub(super) fn renewed(&mut self) -> Outbox {
+        self.bytes.clear();
+        Outbox {
+            bytes: std::mem::take(&mut self.bytes),
+            reply_bytes: 0,
+        }
     }
 }

@@ -38,7 +38,7 @@ impl Connection {
     #[inline]
     fn has_window_updates(&self) -> bool {
         let low = self.receive_window.is_low() || self.streams.has_window_updates();
-        low && self.failed.is_none()
+        low && !self.state.has_failed()
     }
 
     /// Writes window updates (RFC 9113 §6.9). Only this function enlarges receive windows, so a
@@ -55,7 +55,7 @@ impl Connection {
 
     #[inline]
     fn wants_to_send_bodies(&self) -> bool {
-        self.streams.sending() > 0 && !self.bodies_blocked && self.failed.is_none()
+        self.streams.sending() > 0 && !self.bodies_blocked && !self.state.has_failed()
     }
 
     fn write_bodies<'b>(&mut self, out: &mut Vec<u8>, mut body_of: impl FnMut(u32) -> &'b [u8]) {

@@ -1,6 +1,7 @@
 //! Splits input of any size into frames.
 
 use super::Connection;
+use super::state::ConnectionState;
 use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
 use crate::h2::{ConnectionEvent, H2Violation};
 
@@ -59,7 +60,7 @@ impl Connection {
     /// The next output notifies the peer of the error.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ConnectionEvent<'a>, H2Violation> {
-        if let Some(violation) = self.failed {
+        if let ConnectionState::Failed { violation, .. } = self.state {
             return Err(violation);
         }
         loop {
@@ -98,7 +99,7 @@ impl Connection {
         let header = match input.split_first_chunk() {
             Some((bytes, rest)) if self.kept.is_empty() => {
                 *input = rest;
-                if !self.peer.seen {
+                if self.state == ConnectionState::Opening {
                     judge_opening(bytes)?;
                 }
                 FrameHeader::parse(bytes)
@@ -113,7 +114,7 @@ impl Connection {
 
     fn read_split_header(&mut self, input: &mut &[u8]) -> Result<Option<FrameHeader>, H2Violation> {
         self.keep(HEADER_BYTES, input);
-        if !self.peer.seen {
+        if self.state == ConnectionState::Opening {
             judge_opening(&self.kept)?;
         }
         let Some(bytes) = self.kept.first_chunk() else {
@@ -138,7 +139,9 @@ impl Connection {
         &mut self,
         header: FrameHeader,
     ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
-        if !self.peer.seen && (header.kind != FrameType::Settings || header.has(flag::ACK)) {
+        if self.state == ConnectionState::Opening
+            && (header.kind != FrameType::Settings || header.has(flag::ACK))
+        {
             return Err(H2Violation::NoSettings);
         }
         if header.length > PAYLOAD_BYTES_MAX as u32 {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::block_cache::HpackBlockCache;
 use super::{DEFAULT_TABLE_BYTES, static_table};
+use crate::buffer::emptied;
 use crate::compression::{
     Field, FieldFault, Fields, HuffmanError, IntegerError, Name, StringError, Table,
     decode_integer, string,
@@ -102,12 +103,16 @@ impl Decoder {
         }
     }
 
-    /// Resets the decoder for another connection. Its memory, and the cached blocks that don't
-    /// refer to the dynamic table, are kept.
-    pub fn restart(&mut self) {
-        self.table.restart(DEFAULT_TABLE_BYTES);
-        self.table_limit_bytes = DEFAULT_TABLE_BYTES;
-        self.resize_due = false;
+    /// Returns a decoder for another connection. It takes over the memory, and the cached blocks
+    /// that don't refer to the dynamic table. This decoder must not be used again.
+    #[must_use]
+    pub fn renewed(&mut self) -> Decoder {
+        Decoder {
+            table: self.table.renewed(DEFAULT_TABLE_BYTES),
+            block_cache: std::mem::take(&mut self.block_cache),
+            text: emptied(&mut self.text),
+            ..Decoder::new(self.list_limit_bytes)
+        }
     }
 
     /// Sets the limit on the table's size, in bytes. Must be called once the peer has acknowledged
@@ -116,6 +121,13 @@ impl Decoder {
     pub fn limit_table(&mut self, limit_bytes: u32) {
         self.table_limit_bytes = limit_bytes;
         self.resize_due = self.table.max_bytes() > limit_bytes;
+    }
+
+    /// Removes the traces of earlier connections that a new connection may use.
+    #[cfg(test)]
+    pub(crate) fn forget_cache(&mut self) {
+        self.block_cache = HpackBlockCache::default();
+        self.table.forget_generation();
     }
 
     /// Decodes a complete block.
@@ -339,7 +351,7 @@ mod tests {
                 Ok(Some(FieldFault::StatusTwice))
             );
         }
-        decoder.restart();
+        decoder = decoder.renewed();
         assert_eq!(decoder.decode(refers), Err(HpackError::Index));
     }
 

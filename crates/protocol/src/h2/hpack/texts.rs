@@ -1,6 +1,7 @@
 //! Decoding of fields as text, for the few callers that need heads as text.
 
 use super::{DEFAULT_TABLE_BYTES, static_table};
+use crate::buffer::emptied;
 use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
 
 /// Fields of the last block as text, decoded with a separate dynamic table (RFC 7541 §2.3.2).
@@ -22,10 +23,12 @@ impl FieldTexts {
         }
     }
 
-    /// Resets the state for a new connection.
-    pub(crate) fn restart(&mut self) {
-        self.table.restart(DEFAULT_TABLE_BYTES);
-        self.lines.clear();
+    /// Returns the texts of a new connection, which take over the memory.
+    pub(crate) fn renewed(&mut self) -> FieldTexts {
+        FieldTexts {
+            table: self.table.renewed(DEFAULT_TABLE_BYTES),
+            lines: emptied(&mut self.lines),
+        }
     }
 
     /// Returns the fields of the last block, as `name: value` with CRLF. In a head, the status line
@@ -116,7 +119,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(texts.lines()), lines);
         }
         assert_eq!(texts.table.size(), (3, 215));
-        texts.restart();
+        texts = texts.renewed();
         texts.read(b"\x88");
         assert_eq!(
             (texts.lines(), texts.table.size()),

@@ -2,6 +2,7 @@
 
 use super::H3Connection;
 use super::responses::skip;
+use super::state::ConnectionState;
 use crate::h3::frame::{H3FrameHeader, H3FrameType};
 use crate::h3::settings::H3PeerSettings;
 use crate::h3::{H3ErrorCode, H3Event, H3Violation, limits, varint};
@@ -55,19 +56,20 @@ impl H3Connection {
             return Ok(());
         };
         let H3FrameHeader { kind, length } = header;
-        match (kind, self.peer) {
-            (H3FrameType::Settings, None) | (H3FrameType::GoAway, Some(_)) => {
+        let is_opening = self.state == ConnectionState::Opening;
+        match (kind, is_opening) {
+            (H3FrameType::Settings, true) | (H3FrameType::GoAway, false) => {
                 if length > u64::from(limits::CONTROL_FRAME_BYTES_MAX) {
                     let limit_bytes = limits::CONTROL_FRAME_BYTES_MAX;
                     return Err(H3Violation::FrameTooLong { limit_bytes });
                 }
                 self.control = ControlReading::Payload(header);
             }
-            (_, None) => return Err(H3Violation::NoSettings),
-            (H3FrameType::Settings, Some(_)) => return Err(H3Violation::SettingsTwice),
+            (_, true) => return Err(H3Violation::NoSettings),
+            (H3FrameType::Settings, false) => return Err(H3Violation::SettingsTwice),
             // No push identifier is allowed, so every identifier is too large (RFC 9114 §7.2.3).
-            (H3FrameType::CancelPush, Some(_)) => return Err(H3Violation::Push),
-            (H3FrameType::Unknown, Some(_)) => self.control = ControlReading::Skip(length),
+            (H3FrameType::CancelPush, false) => return Err(H3Violation::Push),
+            (H3FrameType::Unknown, false) => self.control = ControlReading::Skip(length),
             _ => return Err(H3Violation::OnControlStream(kind)),
         }
         self.note_idle_frame()
@@ -98,7 +100,7 @@ impl H3Connection {
 
     /// Stores the peer's SETTINGS (RFC 9114 §7.2.4).
     fn settings(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
-        self.peer = Some(H3PeerSettings::read(payload)?);
+        self.state = ConnectionState::Open(H3PeerSettings::read(payload)?);
         Ok(H3Event::Settings)
     }
 
@@ -113,20 +115,17 @@ impl H3Connection {
         if first_rejected % 4 != 0 {
             return Err(H3Violation::GoAwayStream);
         }
-        if self
-            .first_rejected
-            .is_some_and(|before| first_rejected > before)
-        {
-            return Err(H3Violation::GoAwayIncreased);
-        }
-        self.first_rejected = Some(first_rejected);
+        self.state.go_away(first_rejected)?;
         self.control = ControlReading::Unprocessed(0);
         Ok(H3Event::GoAway { first_rejected })
     }
 
     /// Reports the next stream that the peer won't process, searching from slot `from`.
     fn report_unprocessed(&mut self, from: usize) -> Option<H3Event<'static>> {
-        let first_rejected = self.first_rejected.unwrap_or(u64::MAX);
+        self.control = ControlReading::Header;
+        let ConnectionState::GoingAway { first_rejected, .. } = self.state else {
+            return None;
+        };
         for slot in from..self.streams.slots() {
             let stream = self.streams.at(slot);
             if stream.is_live() && stream.id >= first_rejected {
@@ -140,7 +139,6 @@ impl H3Connection {
                 });
             }
         }
-        self.control = ControlReading::Header;
         None
     }
 }

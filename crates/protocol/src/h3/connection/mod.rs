@@ -3,17 +3,19 @@
 mod control;
 mod peer_streams;
 mod responses;
+mod state;
 
 use control::ControlReading;
+use state::ConnectionState;
 
 use super::qpack::QpackDecoder;
-use super::settings::H3PeerSettings;
 use super::streams::H3Streams;
 use super::unidirectional::{PeerStream, PeerStreams, stream_type};
 use super::{
     H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3StreamViolation, H3Violation,
     limits, varint,
 };
+use crate::buffer::emptied;
 use crate::response_stage::{GrpcCall, UnfinishedRequest};
 
 /// Client side of one connection, as a state machine above QUIC.
@@ -27,12 +29,11 @@ use crate::response_stage::{GrpcCall, UnfinishedRequest};
 #[derive(Debug)]
 pub struct H3Connection {
     settings: H3Settings,
-    /// The peer's settings, once they have arrived.
-    peer: Option<H3PeerSettings>,
+    state: ConnectionState,
     streams: H3Streams,
     peer_streams: PeerStreams,
     decoder: QpackDecoder,
-    /// State of the peer's control stream.
+    /// Position in the peer's control stream.
     control: ControlReading,
     /// The part of an incomplete frame on the control stream that has arrived.
     control_kept: Vec<u8>,
@@ -47,9 +48,6 @@ pub struct H3Connection {
     partial_bytes: usize,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,
-    /// First stream that the peer won't process, according to its GOAWAY.
-    first_rejected: Option<u64>,
-    failed: Option<H3Violation>,
     /// The gRPC call that ended last; `None` if that response was not gRPC's.
     ended_call: Option<GrpcCall>,
 }
@@ -76,27 +74,45 @@ impl StreamKind {
     }
 }
 
+/// The parts of a connection that own memory, each in its initial state.
+struct ConnectionParts {
+    streams: H3Streams,
+    peer_streams: PeerStreams,
+    decoder: QpackDecoder,
+    control_kept: Vec<u8>,
+    control_out: Vec<u8>,
+}
+
 impl H3Connection {
     /// Creates a connection, with SETTINGS to be sent (RFC 9114 §6.2.1).
     #[must_use]
     pub fn new(settings: H3Settings) -> H3Connection {
         let settings = settings.within_bounds();
         let list_limit_bytes = limits::FIELD_SECTION_BYTES_MAX;
-        let mut connection = H3Connection {
-            settings,
-            peer: None,
+        let parts = ConnectionParts {
             streams: H3Streams::new(settings.streams),
             peer_streams: PeerStreams::new(),
             decoder: QpackDecoder::new(settings.header_table_bytes, list_limit_bytes),
-            control: ControlReading::Header,
             control_kept: Vec::new(),
-            decoder_integer_bytes: 0,
             control_out: Vec::new(),
+        };
+        H3Connection::from_parts(settings, parts)
+    }
+
+    fn from_parts(settings: H3Settings, parts: ConnectionParts) -> H3Connection {
+        let mut connection = H3Connection {
+            settings,
+            state: ConnectionState::Opening,
+            streams: parts.streams,
+            peer_streams: parts.peer_streams,
+            decoder: parts.decoder,
+            control: ControlReading::Header,
+            control_kept: parts.control_kept,
+            decoder_integer_bytes: 0,
+            control_out: parts.control_out,
             decoder_type_due: true,
             partial_bytes: 0,
             idle_frames: 0,
-            first_rejected: None,
-            failed: None,
             ended_call: None,
         };
         connection.write_opening();
@@ -111,22 +127,16 @@ impl H3Connection {
         self.ended_call
     }
 
-    /// Resets the state for the next connection. The memory and the decoder's cache are kept.
+    /// Replaces this connection by a new one, which takes over the memory and the decoder's cache.
     pub fn restart(&mut self) {
-        self.peer = None;
-        self.streams.restart();
-        self.peer_streams.restart();
-        self.decoder.restart();
-        self.control = ControlReading::Header;
-        self.control_kept.clear();
-        self.decoder_integer_bytes = 0;
-        self.control_out.clear();
-        self.decoder_type_due = true;
-        self.partial_bytes = 0;
-        self.idle_frames = 0;
-        self.first_rejected = None;
-        self.failed = None;
-        self.write_opening();
+        let parts = ConnectionParts {
+            streams: self.streams.renewed(),
+            peer_streams: self.peer_streams.renewed(),
+            decoder: self.decoder.renewed(),
+            control_kept: emptied(&mut self.control_kept),
+            control_out: emptied(&mut self.control_out),
+        };
+        *self = H3Connection::from_parts(self.settings, parts);
     }
 
     /// Writes the beginning of the control stream.
@@ -156,7 +166,7 @@ impl H3Connection {
     /// Returns the reason why no request can be started.
     #[inline]
     pub fn can_start(&self) -> Result<(), H3StartError> {
-        if self.failed.is_some() || self.first_rejected.is_some() {
+        if !self.state.accepts_requests() {
             Err(H3StartError::GoingAway)
         } else if self.streams.active() >= self.settings.streams {
             Err(H3StartError::OwnLimit)
@@ -180,7 +190,8 @@ impl H3Connection {
         tag: u32,
     ) -> Result<(), H3StartError> {
         self.can_start()?;
-        let limit = self.peer.and_then(|peer| peer.max_field_section_bytes);
+        let peer = self.state.peer_settings();
+        let limit = peer.and_then(|peer| peer.max_field_section_bytes);
         if let Some(limit_bytes) = limit
             && u64::from(request.list_bytes()) > limit_bytes
         {
@@ -226,9 +237,7 @@ impl H3Connection {
         stream: u64,
         input: &mut &'a [u8],
     ) -> Result<H3Event<'a>, H3Violation> {
-        if let Some(violation) = self.failed {
-            return Err(violation);
-        }
+        self.state.check()?;
         let result = match StreamKind::of(stream) {
             StreamKind::Request => self.read_response(stream, input),
             StreamKind::PeerUnidirectional => self.read_peer_stream(stream, input),
@@ -238,7 +247,7 @@ impl H3Connection {
                 Ok(H3Event::NeedMore)
             }
         };
-        result.inspect_err(|violation| self.failed = Some(*violation))
+        result.inspect_err(|violation| self.state.fail(*violation))
     }
 
     /// Handles the orderly end of a stream (FIN). All bytes of the stream must already have been
@@ -248,14 +257,12 @@ impl H3Connection {
     ///
     /// Returns the same errors as [`next`](H3Connection::next).
     pub fn finished(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
-        if let Some(violation) = self.failed {
-            return Err(violation);
-        }
+        self.state.check()?;
         let result = match StreamKind::of(stream) {
             StreamKind::Request => self.finish_response(stream),
             _ => self.peer_stream_closed(stream),
         };
-        result.inspect_err(|violation| self.failed = Some(*violation))
+        result.inspect_err(|violation| self.state.fail(*violation))
     }
 
     /// Handles the peer's reset of its side of a stream (RESET_STREAM).
@@ -268,14 +275,12 @@ impl H3Connection {
         stream: u64,
         code: H3ErrorCode,
     ) -> Result<H3Event<'static>, H3Violation> {
-        if let Some(violation) = self.failed {
-            return Err(violation);
-        }
+        self.state.check()?;
         let result = match StreamKind::of(stream) {
             StreamKind::Request => Ok(self.reset_response(stream, code)),
             _ => self.peer_stream_closed(stream),
         };
-        result.inspect_err(|violation| self.failed = Some(*violation))
+        result.inspect_err(|violation| self.state.fail(*violation))
     }
 
     /// Handles the peer's request to stop sending on a stream of this client (STOP_SENDING).
@@ -289,13 +294,11 @@ impl H3Connection {
     /// Returns a connection error for a unidirectional stream: the peer must read this client's
     /// control and decoder streams (RFC 9114 §6.2.1, RFC 9204 §4.2).
     pub fn stopped(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
-        if let Some(violation) = self.failed {
-            return Err(violation);
-        }
+        self.state.check()?;
         if StreamKind::of(stream) != StreamKind::OwnUnidirectional {
             return Ok(H3Event::Ignored);
         }
-        self.failed = Some(H3Violation::CriticalStopped);
+        self.state.fail(H3Violation::CriticalStopped);
         Err(H3Violation::CriticalStopped)
     }
 
@@ -361,7 +364,7 @@ impl H3Connection {
     /// Returns true if the peer's SETTINGS have arrived.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        self.peer.is_some()
+        self.state.peer_settings().is_some()
     }
 
     /// Returns true if the connection will never accept a request again. It can be closed once no
@@ -399,3 +402,6 @@ impl H3Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

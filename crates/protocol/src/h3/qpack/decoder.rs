@@ -4,6 +4,7 @@ use super::instruction::EncoderInstruction;
 use super::prefix::SectionPrefix;
 use super::texts::SectionTexts;
 use super::{INITIAL_TABLE_BYTES, QpackError, static_table};
+use crate::buffer::emptied;
 use crate::compression::{
     BlockCache, CodedString, Field, FieldFault, Fields, IntegerError, Name, Table, decode_integer,
     encode_integer, string,
@@ -75,17 +76,29 @@ impl QpackDecoder {
         }
     }
 
-    /// Resets the decoder for another connection. Its memory, and the cached sections that don't
-    /// refer to the dynamic table, are kept.
-    pub fn restart(&mut self) {
-        self.table.restart(INITIAL_TABLE_BYTES);
-        self.inserts = 0;
-        self.acknowledged = 0;
-        self.partial.clear();
-        self.out.clear();
-        if let Some(texts) = &mut self.texts {
-            texts.restart();
+    /// Returns a decoder for another connection. It takes over the memory, and the cached sections
+    /// that don't refer to the dynamic table. This decoder must not be used again.
+    #[must_use]
+    pub fn renewed(&mut self) -> QpackDecoder {
+        QpackDecoder {
+            table: self.table.renewed(INITIAL_TABLE_BYTES),
+            block_cache: std::mem::take(&mut self.block_cache),
+            text: emptied(&mut self.text),
+            partial: emptied(&mut self.partial),
+            out: emptied(&mut self.out),
+            texts: self.texts.take().map(|mut texts| {
+                *texts = texts.renewed();
+                texts
+            }),
+            ..QpackDecoder::new(self.capacity_limit, self.list_limit_bytes)
         }
+    }
+
+    /// Removes the traces of earlier connections that a new connection may use.
+    #[cfg(test)]
+    pub(crate) fn forget_cache(&mut self) {
+        self.block_cache = BlockCache::default();
+        self.table.forget_generation();
     }
 
     /// Enables [`lines`](QpackDecoder::lines), which returns the fields of sections as text. Must
@@ -544,7 +557,7 @@ mod tests {
             }
             assert_eq!(output(&mut decoder), b"\x80\x80\x80");
         }
-        decoder.restart();
+        decoder = decoder.renewed();
         assert_eq!(decoder.decode(0, b"\x02\x00\x80"), Err(QpackError::Blocked));
     }
 
@@ -559,7 +572,7 @@ mod tests {
         for _ in 0..2 {
             assert!(decoder.decode(0, section).is_ok());
         }
-        decoder.restart();
+        decoder = decoder.renewed();
         assert_eq!(decoder.decode(0, section), Err(QpackError::Blocked));
         assert_eq!(output(&mut decoder), b"");
     }
@@ -576,7 +589,7 @@ mod tests {
         assert_eq!(output(&mut decoder), b"\x84");
         decoder.decode(8, b"\x00\x00\xd9").expect("valid");
         assert_eq!(output(&mut decoder), b"");
-        decoder.restart();
+        decoder = decoder.renewed();
         decoder.cancel(4);
         assert_eq!(output(&mut decoder), b"");
     }

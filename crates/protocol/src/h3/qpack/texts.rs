@@ -3,6 +3,7 @@
 use super::instruction::EncoderInstruction;
 use super::prefix::SectionPrefix;
 use super::{INITIAL_TABLE_BYTES, static_table};
+use crate::buffer::emptied;
 use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
 
 /// Fields of the last section as text, decoded with a separate dynamic table.
@@ -29,11 +30,13 @@ impl SectionTexts {
         }
     }
 
-    /// Resets the state for a new connection.
-    pub(super) fn restart(&mut self) {
-        self.table.restart(INITIAL_TABLE_BYTES);
-        self.inserts = 0;
-        self.lines.clear();
+    /// Returns the texts of a new connection, which take over the memory.
+    pub(super) fn renewed(&mut self) -> SectionTexts {
+        SectionTexts {
+            table: self.table.renewed(INITIAL_TABLE_BYTES),
+            lines: emptied(&mut self.lines),
+            ..SectionTexts::new(self.capacity_limit)
+        }
     }
 
     /// Returns the fields of the last section, one line per field.

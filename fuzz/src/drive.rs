@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_protocol::h1::{Eof, Expects, H1Violation, Head, ResponseEvent, ResponseParser};
+use prony_protocol::h1::{Eof, Expects, Head, ResponseEvent, ResponseParser, Violation};
 
 /// Trace of one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Trace {
 pub enum ExchangeEnd {
     End { reusable: bool },
     Eof(Eof),
-    H1Violation(H1Violation),
+    Violation(Violation),
 }
 
 impl fmt::Display for Trace {
@@ -36,7 +36,7 @@ impl fmt::Display for Trace {
             ExchangeEnd::End { reusable: true } => write!(f, "reusable")?,
             ExchangeEnd::End { reusable: false } => write!(f, "close")?,
             ExchangeEnd::Eof(eof) => write!(f, "{eof:?}")?,
-            ExchangeEnd::H1Violation(violation) => return write!(f, "{violation:?}"),
+            ExchangeEnd::Violation(violation) => return write!(f, "{violation:?}"),
         }
         match self.left {
             0 => Ok(()),
@@ -68,7 +68,7 @@ pub fn drive<'a>(
         if let Some(ending) = ended {
             trace.ending = ending;
             trace.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
-            if let ExchangeEnd::H1Violation(violation) = ending {
+            if let ExchangeEnd::Violation(violation) = ending {
                 // The parser may consume any number of bytes of invalid input.
                 trace.left = 0;
                 check_failed(parser, violation);
@@ -88,7 +88,7 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
         let before = input.len();
         let event = match parser.next(input) {
             Ok(event) => event,
-            Err(violation) => return Some(ExchangeEnd::H1Violation(violation)),
+            Err(violation) => return Some(ExchangeEnd::Violation(violation)),
         };
         assert!(
             input.len() < before
@@ -153,7 +153,7 @@ fn check_eof(eof: Eof, any: bool, trace: &Trace) {
 }
 
 /// Checks that every call after a violation returns the same violation, until the next `start`.
-fn check_failed(parser: &mut ResponseParser, violation: H1Violation) {
+fn check_failed(parser: &mut ResponseParser, violation: Violation) {
     for mut more in [
         b"".as_slice(),
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",

@@ -1,6 +1,6 @@
 //! Arbitrary operations on a parser.
 
-use prony_protocol::h1::{Eof, Expects, H1Violation, Limits, ResponseEvent, ResponseParser};
+use prony_protocol::h1::{Eof, Expects, Limits, ResponseEvent, ResponseParser, Violation};
 
 /// Fragments of responses that let a few bytes of input reach many states.
 const PARTS: &[&[u8]] = &[
@@ -53,7 +53,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Signals the end of the stream. Returns true if this completed the exchange.
-fn eof(parser: &mut ResponseParser, failed: Option<H1Violation>, due: bool) -> bool {
+fn eof(parser: &mut ResponseParser, failed: Option<Violation>, due: bool) -> bool {
     let eof = parser.eof();
     match eof {
         Eof::Idle => assert!(failed.is_none() && (!due || !parser.started())),
@@ -66,7 +66,7 @@ fn eof(parser: &mut ResponseParser, failed: Option<H1Violation>, due: bool) -> b
 fn read(
     parser: &mut ResponseParser,
     mut input: &[u8],
-    failed: &mut Option<H1Violation>,
+    failed: &mut Option<Violation>,
     due: &mut bool,
 ) {
     for _ in 0..2 * input.len() + 2 {
@@ -78,7 +78,7 @@ fn read(
         }
         match result {
             Err(violation) => {
-                assert!(*due || violation == H1Violation::BytesAfterEnd);
+                assert!(*due || violation == Violation::BytesAfterEnd);
                 *failed = Some(violation);
                 return;
             }

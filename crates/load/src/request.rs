@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, RequestError, Version};
-use prony_protocol::h2::{EncodedRequest, RequestScheme};
-use prony_protocol::h3::H3Request;
+use prony_protocol::h2::{self, RequestScheme};
+use prony_protocol::h3;
 
 use crate::draft::RequestDraft;
 use crate::error::{SettingsError, SpecError};
@@ -20,11 +20,11 @@ pub struct Request {
     /// Bytes for HTTP/1; empty if only later versions are possible.
     pub(crate) bytes: Vec<u8>,
     /// Bytes for HTTP/2, if HTTP/2 is possible.
-    pub(crate) frames: Option<EncodedRequest>,
+    pub(crate) frames: Option<h2::EncodedRequest>,
     /// Number of bytes for HTTP/2, including the frame headers.
     pub(crate) bytes_in_frames: u64,
     /// The request for HTTP/3, if that is used.
-    pub(crate) http3: Option<H3Request>,
+    pub(crate) http3: Option<h3::EncodedRequest>,
     /// Kind of body that a response to this request may have.
     pub(crate) expects: Expects,
     /// Number of expected responses; more than one if this is a batch of requests.
@@ -216,13 +216,13 @@ pub(crate) fn encode(
     };
     let scheme = parts.scheme();
     let frames = scheme
-        .map(|scheme| EncodedRequest::new(&request, scheme))
+        .map(|scheme| h2::EncodedRequest::new(&request, scheme))
         .transpose()
         .map_err(wrong)?;
-    let bytes_in_frames = frames.as_ref().map_or(0, EncodedRequest::wire_bytes);
+    let bytes_in_frames = frames.as_ref().map_or(0, h2::EncodedRequest::wire_bytes);
     let http3 = parts
         .is_http3()
-        .then(|| H3Request::new(&request, RequestScheme::Https))
+        .then(|| h3::EncodedRequest::new(&request, RequestScheme::Https))
         .transpose()
         .map_err(wrong)?;
     Ok(Request {

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use prony_protocol::h1::{RequestError, asks_to_close};
-use prony_protocol::h2::{EncodedRequest, RequestPattern, RequestScheme};
-use prony_protocol::h3::{H3Request, H3RequestPattern};
-use prony_protocol::write_decimal;
+use prony_protocol::h2::RequestScheme;
+use prony_protocol::{h2, h3, write_decimal};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -102,8 +101,8 @@ struct FieldsTemplate {
 
 #[derive(Debug)]
 enum FieldsPattern {
-    Http2(RequestPattern),
-    Http3(H3RequestPattern),
+    Http2(h2::RequestPattern),
+    Http3(h3::RequestPattern),
 }
 
 /// The parts of a request that redirects and cookies need.
@@ -341,7 +340,7 @@ impl FieldsTemplate {
         let split = |value: &str| marks.split(value.as_bytes());
         if parts.is_http3() {
             let scheme = RequestScheme::Https;
-            let pattern = H3RequestPattern::new(&spec, scheme, is_varying, body_varies);
+            let pattern = h3::RequestPattern::new(&spec, scheme, is_varying, body_varies);
             let pattern = pattern.map_err(wrong)?;
             let values = pattern.varying_values().map(split).collect();
             let pattern = FieldsPattern::Http3(pattern);
@@ -350,7 +349,8 @@ impl FieldsTemplate {
         let Some(scheme) = parts.scheme() else {
             return Ok(None);
         };
-        let pattern = RequestPattern::new(&spec, scheme, is_varying, body_varies).map_err(wrong)?;
+        let pattern =
+            h2::RequestPattern::new(&spec, scheme, is_varying, body_varies).map_err(wrong)?;
         let values = pattern.varying_values().map(split).collect();
         let pattern = FieldsPattern::Http2(pattern);
         Ok(Some(FieldsTemplate { pattern, values }))
@@ -427,11 +427,11 @@ impl Request {
         self.url.clone_from(&other.url);
         self.frames = self.frames.take().or_else(|| {
             let has_frames = other.frames.is_some();
-            has_frames.then(EncodedRequest::default)
+            has_frames.then(h2::EncodedRequest::default)
         });
         self.http3 = self.http3.take().or_else(|| {
             let has_http3 = other.http3.is_some();
-            has_http3.then(H3Request::default)
+            has_http3.then(h3::EncodedRequest::default)
         });
     }
 }

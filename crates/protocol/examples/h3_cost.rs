@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::RequestScheme;
-use prony_protocol::h3::{H3Connection, H3Event, H3Request, H3Settings};
+use prony_protocol::h3::{ClientSettings, Connection, ConnectionEvent, EncodedRequest};
 
 /// Number of requests in flight.
 const STREAMS: u32 = 32;
@@ -57,7 +57,7 @@ fn main() {
 
 fn run(coding: Coding, exchanges: u64) -> f64 {
     let request = request();
-    let mut connection = H3Connection::new(H3Settings {
+    let mut connection = Connection::new(ClientSettings {
         streams: STREAMS,
         ..Default::default()
     });
@@ -78,7 +78,7 @@ fn run(coding: Coding, exchanges: u64) -> f64 {
         for (id, input) in (first..stream).step_by(4).zip(&mut inputs) {
             assert_eq!(feed(&mut connection, id, input), BODY.len());
             let end = connection.finished(id).expect("no violation");
-            assert!(matches!(end, H3Event::End { .. }));
+            assert!(matches!(end, ConnectionEvent::End { .. }));
         }
         out.clear();
         connection.take_decoder(&mut out);
@@ -89,19 +89,19 @@ fn run(coding: Coding, exchanges: u64) -> f64 {
 }
 
 /// Passes input to the connection. Returns the number of body bytes.
-fn feed(connection: &mut H3Connection, stream: u64, mut input: &[u8]) -> usize {
+fn feed(connection: &mut Connection, stream: u64, mut input: &[u8]) -> usize {
     let mut body_bytes = 0;
     loop {
         match connection.next(stream, &mut input).expect("no violation") {
-            H3Event::NeedMore => return body_bytes,
-            H3Event::Head { status, .. } => assert_eq!(status, 200),
-            H3Event::Body { bytes, .. } => body_bytes += bytes.len(),
+            ConnectionEvent::NeedMore => return body_bytes,
+            ConnectionEvent::Head { status, .. } => assert_eq!(status, 200),
+            ConnectionEvent::Body { bytes, .. } => body_bytes += bytes.len(),
             _ => {}
         }
     }
 }
 
-fn request() -> H3Request {
+fn request() -> EncodedRequest {
     let spec = RequestSpec {
         method: "GET",
         target: "/bytes/13",
@@ -111,7 +111,7 @@ fn request() -> H3Request {
         body: b"",
         keep_alive: true,
     };
-    H3Request::new(&spec, RequestScheme::Https).expect("a valid request")
+    EncodedRequest::new(&spec, RequestScheme::Https).expect("a valid request")
 }
 
 /// Returns the content of the encoder stream, which sets the table's capacity to 4,096 bytes and

@@ -5,8 +5,7 @@ use std::fmt;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{
-    ClientSettings, Connection, ConnectionEvent, EncodedRequest, H2Violation, RequestScheme,
-    StreamId,
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, RequestScheme, StreamId, Violation,
 };
 
 /// Recorded events, in order. Consecutive pieces of one body are joined.
@@ -14,7 +13,7 @@ use prony_protocol::h2::{
 pub enum TraceEvent {
     Event(ConnectionEvent<'static>),
     Body { tag: u32, bytes: Vec<u8> },
-    Violation(H2Violation),
+    Violation(Violation),
 }
 
 impl fmt::Display for TraceEvent {
@@ -215,7 +214,7 @@ impl Client {
 
     /// Checks that every call after a violation returns the same violation, and that no request can
     /// be started.
-    fn fail(&mut self, violation: H2Violation) {
+    fn fail(&mut self, violation: Violation) {
         if self.seen.last() != Some(&TraceEvent::Violation(violation)) {
             self.seen.push(TraceEvent::Violation(violation));
         }

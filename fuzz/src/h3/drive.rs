@@ -5,14 +5,16 @@ use std::fmt;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::RequestScheme;
-use prony_protocol::h3::{H3Connection, H3ErrorCode, H3Event, H3Request, H3Settings, H3Violation};
+use prony_protocol::h3::{
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, ErrorCode, Violation,
+};
 
 /// Recorded events, in order. Consecutive pieces of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceEvent {
-    Event(H3Event<'static>),
+    Event(ConnectionEvent<'static>),
     Body { tag: u32, bytes: Vec<u8> },
-    Violation(H3Violation),
+    Violation(Violation),
 }
 
 impl fmt::Display for TraceEvent {
@@ -21,28 +23,28 @@ impl fmt::Display for TraceEvent {
             TraceEvent::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
             TraceEvent::Violation(violation) => write!(f, "{violation:?}"),
             TraceEvent::Event(event) => match event {
-                H3Event::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
-                H3Event::Head { tag, status } => write!(f, "{tag}: head {status}"),
-                H3Event::End { tag } => write!(f, "{tag}: end"),
-                H3Event::Reset {
+                ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
+                ConnectionEvent::Head { tag, status } => write!(f, "{tag}: head {status}"),
+                ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
+                ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed: false,
                 } => write!(f, "{tag}: reset {code}"),
-                H3Event::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
-                H3Event::Broken { tag, violation, .. } => write!(f, "{tag}: {violation:?}"),
-                H3Event::GoAway { first_rejected } => write!(f, "goaway {first_rejected}"),
-                H3Event::Settings => write!(f, "settings"),
-                H3Event::Discard { stream, code } => write!(f, "discard {stream} {code}"),
-                H3Event::Ignored => write!(f, "ignored"),
-                H3Event::NeedMore | H3Event::Body { .. } => write!(f, "{event:?}"),
+                ConnectionEvent::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
+                ConnectionEvent::Broken { tag, violation, .. } => write!(f, "{tag}: {violation:?}"),
+                ConnectionEvent::GoAway { first_rejected } => write!(f, "goaway {first_rejected}"),
+                ConnectionEvent::Settings => write!(f, "settings"),
+                ConnectionEvent::Discard { stream, code } => write!(f, "discard {stream} {code}"),
+                ConnectionEvent::Ignored => write!(f, "ignored"),
+                ConnectionEvent::NeedMore | ConnectionEvent::Body { .. } => write!(f, "{event:?}"),
             },
         }
     }
 }
 
 /// Encodes a request with this method and body.
-pub fn request(method: &str, body: &[u8]) -> H3Request {
+pub fn request(method: &str, body: &[u8]) -> EncodedRequest {
     let spec = RequestSpec {
         method,
         target: if method == "CONNECT" { "host:443" } else { "/" },
@@ -52,7 +54,7 @@ pub fn request(method: &str, body: &[u8]) -> H3Request {
         body,
         keep_alive: true,
     };
-    H3Request::new(&spec, RequestScheme::Https).expect("a valid request")
+    EncodedRequest::new(&spec, RequestScheme::Https).expect("a valid request")
 }
 
 /// Stage of an exchange.
@@ -64,7 +66,7 @@ enum Stage {
 
 /// A connection, with checks of each event against the state of its exchange.
 pub struct Client {
-    pub connection: H3Connection,
+    pub connection: Connection,
     /// Events so far.
     pub seen: Vec<TraceEvent>,
     /// Output so far on the control stream and the decoder stream.
@@ -75,11 +77,11 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(settings: H3Settings) -> Client {
-        Client::of(H3Connection::new(settings))
+    pub fn new(settings: ClientSettings) -> Client {
+        Client::of(Connection::new(settings))
     }
 
-    fn of(connection: H3Connection) -> Client {
+    fn of(connection: Connection) -> Client {
         Client {
             connection,
             seen: Vec::new(),
@@ -134,7 +136,7 @@ impl Client {
         loop {
             let before = input.len();
             match self.connection.next(stream, &mut input) {
-                Ok(H3Event::NeedMore) => {
+                Ok(ConnectionEvent::NeedMore) => {
                     assert!(input.is_empty(), "NeedMore although input is left");
                     break;
                 }
@@ -162,7 +164,7 @@ impl Client {
 
     /// Resets a stream on behalf of the server and records the event.
     pub fn reset(&mut self, stream: u64, code: u64) {
-        let result = self.connection.reset(stream, H3ErrorCode(code));
+        let result = self.connection.reset(stream, ErrorCode(code));
         self.note_result(result);
     }
 
@@ -172,10 +174,10 @@ impl Client {
         self.note_result(result);
     }
 
-    fn note_result(&mut self, result: Result<H3Event<'static>, H3Violation>) {
+    fn note_result(&mut self, result: Result<ConnectionEvent<'static>, Violation>) {
         match result {
             Ok(event) => {
-                assert_ne!(event, H3Event::NeedMore);
+                assert_ne!(event, ConnectionEvent::NeedMore);
                 self.note(event);
             }
             Err(violation) => self.fail(violation),
@@ -190,10 +192,10 @@ impl Client {
         assert_eq!(unfinished.len(), self.open.len());
     }
 
-    fn note(&mut self, event: H3Event) {
+    fn note(&mut self, event: ConnectionEvent) {
         let event = match event {
-            H3Event::NeedMore => return,
-            H3Event::Body { tag, bytes } => {
+            ConnectionEvent::NeedMore => return,
+            ConnectionEvent::Body { tag, bytes } => {
                 assert!(!bytes.is_empty());
                 assert!(matches!(self.open.get(&tag), Some((_, Stage::Headed))));
                 if let Some(TraceEvent::Body {
@@ -209,43 +211,43 @@ impl Client {
                 self.seen.push(TraceEvent::Body { tag, bytes });
                 return;
             }
-            H3Event::Settings => {
+            ConnectionEvent::Settings => {
                 assert!(self.connection.is_established());
-                H3Event::Settings
+                ConnectionEvent::Settings
             }
-            H3Event::GoAway { first_rejected } => {
+            ConnectionEvent::GoAway { first_rejected } => {
                 assert!(self.connection.is_going_away());
-                H3Event::GoAway { first_rejected }
+                ConnectionEvent::GoAway { first_rejected }
             }
-            H3Event::Interim { tag, status } => {
+            ConnectionEvent::Interim { tag, status } => {
                 assert!((100..200).contains(&status) && status != 101);
                 assert!(matches!(self.open.get(&tag), Some((_, Stage::Started))));
-                H3Event::Interim { tag, status }
+                ConnectionEvent::Interim { tag, status }
             }
-            H3Event::Head { tag, status } => {
+            ConnectionEvent::Head { tag, status } => {
                 assert!(!(100..200).contains(&status));
                 let (_, stage) = self.open.get_mut(&tag).expect("a request in flight");
                 assert_eq!(std::mem::replace(stage, Stage::Headed), Stage::Started);
-                H3Event::Head { tag, status }
+                ConnectionEvent::Head { tag, status }
             }
-            H3Event::End { tag } => {
+            ConnectionEvent::End { tag } => {
                 assert!(matches!(self.open.remove(&tag), Some((_, Stage::Headed))));
-                H3Event::End { tag }
+                ConnectionEvent::End { tag }
             }
-            H3Event::Reset {
+            ConnectionEvent::Reset {
                 tag,
                 code,
                 unprocessed,
             } => {
                 assert!(self.open.remove(&tag).is_some());
                 assert!(!code.to_string().is_empty());
-                H3Event::Reset {
+                ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed,
                 }
             }
-            H3Event::Broken {
+            ConnectionEvent::Broken {
                 tag,
                 stream,
                 violation,
@@ -254,24 +256,24 @@ impl Client {
                 assert_eq!(known, Some(stream));
                 assert!(!violation.to_string().is_empty());
                 assert!(!violation.code().is_no_error());
-                H3Event::Broken {
+                ConnectionEvent::Broken {
                     tag,
                     stream,
                     violation,
                 }
             }
-            H3Event::Discard { stream, code } => {
+            ConnectionEvent::Discard { stream, code } => {
                 assert_eq!(stream % 4, 3);
-                H3Event::Discard { stream, code }
+                ConnectionEvent::Discard { stream, code }
             }
-            H3Event::Ignored => H3Event::Ignored,
+            ConnectionEvent::Ignored => ConnectionEvent::Ignored,
         };
         self.seen.push(TraceEvent::Event(event));
     }
 
     /// Checks that every call after a violation returns the same violation, and that no request can
     /// be started.
-    fn fail(&mut self, violation: H3Violation) {
+    fn fail(&mut self, violation: Violation) {
         if self.seen.last() != Some(&TraceEvent::Violation(violation)) {
             self.seen.push(TraceEvent::Violation(violation));
         }
@@ -283,7 +285,7 @@ impl Client {
             assert_eq!(self.connection.next(stream, &mut more), Err(violation));
             assert_eq!(self.connection.finished(stream), Err(violation));
             assert_eq!(self.connection.stopped(stream), Err(violation));
-            let reset = self.connection.reset(stream, H3ErrorCode::NO_ERROR);
+            let reset = self.connection.reset(stream, ErrorCode::NO_ERROR);
             assert_eq!(reset, Err(violation));
         }
     }
@@ -306,10 +308,10 @@ impl Client {
 }
 
 /// Returns true if this event may occur without consuming input.
-fn is_late(event: H3Event) -> bool {
+fn is_late(event: ConnectionEvent) -> bool {
     matches!(
         event,
-        H3Event::Reset {
+        ConnectionEvent::Reset {
             unprocessed: true,
             ..
         }
@@ -380,7 +382,7 @@ pub fn trace_of(client: &Client) -> Trace {
 
 /// Returns the trace of these steps on a new connection.
 pub fn trace<'s, P: Iterator<Item = &'s [u8]>>(
-    settings: H3Settings,
+    settings: ClientSettings,
     steps: &'s [Step],
     split: impl Fn(&'s [u8]) -> P,
 ) -> Trace {
@@ -391,7 +393,7 @@ pub fn trace<'s, P: Iterator<Item = &'s [u8]>>(
 
 /// Like [`trace`] without splitting, but on a connection that has processed the same steps before
 /// and was restarted.
-pub fn trace_again(settings: H3Settings, steps: &[Step]) -> Trace {
+pub fn trace_again(settings: ClientSettings, steps: &[Step]) -> Trace {
     let mut client = Client::new(settings);
     run(&mut client, steps, std::iter::once);
     let mut client = client.restart();

@@ -1,7 +1,7 @@
 //! Arbitrary bytes and frames on all streams of a server, mixed with operations of the client. The
 //! events must not depend on how the bytes are split.
 
-use prony_protocol::h3::H3Settings;
+use prony_protocol::h3::ClientSettings;
 
 use super::super::drive::pieces;
 use super::drive::{Step, TraceEvent, trace, trace_again};
@@ -59,7 +59,7 @@ pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let Some((&[choice, splits @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();
     };
-    let settings = H3Settings {
+    let settings = ClientSettings {
         streams: u32::from(choice % 5) + 1,
         header_table_bytes: if choice & 0x40 == 0 { 4_096 } else { 64 },
     };

@@ -1,6 +1,6 @@
 //! Arbitrary field sections and encoder instructions, decoded in sequence.
 
-use prony_protocol::h3::qpack::QpackDecoder;
+use prony_protocol::h3::qpack::Decoder;
 
 /// Decodes arbitrary pieces. The pieces are separated by the byte 0x2f, which few sections contain.
 /// A piece is a section if its first byte is even, and otherwise part of the encoder stream. A
@@ -9,19 +9,19 @@ use prony_protocol::h3::qpack::QpackDecoder;
 /// The result must stay the same if the decoder has already decoded each piece, if it keeps text,
 /// and if instructions arrive byte by byte. Returns a description of the decoded pieces.
 pub fn run(data: &[u8]) -> Vec<String> {
-    let mut decoder = QpackDecoder::new(4_096, 65_536);
+    let mut decoder = Decoder::new(4_096, 65_536);
     let first = decode(&mut decoder, data, usize::MAX);
     decoder = decoder.renewed();
     let second = decode(&mut decoder, data, usize::MAX);
     assert_eq!(first, second, "a warm decoder must give the same result");
-    let mut decoder = QpackDecoder::new(4_096, 65_536);
+    let mut decoder = Decoder::new(4_096, 65_536);
     decoder.keep_texts();
     let third = decode(&mut decoder, data, 1);
     assert_eq!(first, third, "text and splits must not change the result");
     first
 }
 
-fn decode(decoder: &mut QpackDecoder, data: &[u8], piece_bytes: usize) -> Vec<String> {
+fn decode(decoder: &mut Decoder, data: &[u8], piece_bytes: usize) -> Vec<String> {
     let mut results = Vec::new();
     for piece in data.split(|&byte| byte == 0x2f) {
         let error = match piece {

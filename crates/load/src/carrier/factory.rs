@@ -1,10 +1,11 @@
 //! Creates carriers, and reuses the memory of closed ones.
 
 use super::Reason;
+use super::any::AnyCarrier;
 use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
-use super::interface::{AnyCarrier, Carrier};
+use super::interface::Carrier;
 use crate::protocols::Protocols;
 use crate::quic::QuicConnection;
 use crate::script::CaptureSpec;

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use prony_protocol::h2::{ErrorCode, StreamViolation};
-use prony_protocol::h3::{H3ErrorCode, H3StreamViolation};
+use prony_protocol::{h2, h3};
 
 /// The error code with which a peer reset a stream or ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResetCode {
-    Http2(ErrorCode),
-    Http3(H3ErrorCode),
+    Http2(h2::ErrorCode),
+    Http3(h3::ErrorCode),
 }
 
 impl fmt::Display for ResetCode {
@@ -24,8 +23,8 @@ impl fmt::Display for ResetCode {
 /// The protocol rule that a response violated on its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFault {
-    Http2(StreamViolation),
-    Http3(H3StreamViolation),
+    Http2(h2::StreamViolation),
+    Http3(h3::StreamViolation),
 }
 
 impl fmt::Display for StreamFault {

@@ -1,6 +1,6 @@
 //! HTTP/1 on one connection: one request at a time, or one pipelined batch.
 
-use prony_protocol::h1::{Eof, H1Violation, Limits, ResponseEvent, ResponseParser, Version};
+use prony_protocol::h1::{Eof, Limits, ResponseEvent, ResponseParser, Version, Violation};
 use prony_record::{Nanos, Outcome};
 
 use super::events::{EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Reuse};
@@ -102,7 +102,7 @@ impl H1 {
             return self.next_in_pipeline(reusable, expected, events);
         }
         if !rest.is_empty() {
-            return Some(broken(H1Violation::BytesAfterEnd));
+            return Some(broken(Violation::BytesAfterEnd));
         }
         self.is_awaiting = false;
         let outcome = self.response.judge(expected);
@@ -360,7 +360,7 @@ fn tls_phrase(body: &[u8]) -> Option<&'static str> {
 }
 
 /// Reports the failure of a request whose response violates HTTP/1.
-pub(super) fn broken(violation: H1Violation) -> Progress {
+pub(super) fn broken(violation: Violation) -> Progress {
     Progress::Broken(Outcome::Protocol, Reason::Http1(violation))
 }
 

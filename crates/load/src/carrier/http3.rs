@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use prony_protocol::h3::{
-    H3Connection, H3ErrorCode, H3Event, H3Settings, H3StartError, H3Violation,
+    ClientSettings, Connection, ConnectionEvent, ErrorCode, StartError, Violation,
 };
 use prony_record::{Nanos, Negotiated, Outcome, TlsHandshake};
 
@@ -32,7 +32,7 @@ const TOO_EARLY: u16 = 425;
 
 /// The client side of HTTP/3 on one connection.
 pub(crate) struct H3 {
-    http: H3Connection,
+    http: Connection,
     /// State of each stream, indexed by stream number.
     streams: Vec<H3Stream>,
     last_request: SharedRequest,
@@ -45,7 +45,7 @@ pub(crate) struct H3 {
     /// and the server raises it as they end (RFC 9000 §4.6).
     active_peak: u32,
     /// Streams to be abandoned, with their error codes.
-    abandoned: Vec<(u64, H3ErrorCode)>,
+    abandoned: Vec<(u64, ErrorCode)>,
     /// Number of request bytes that wait for flow control.
     unsent_bytes: usize,
     /// True if the limits on requests may have risen since the last check: the server has allowed
@@ -110,11 +110,11 @@ impl SharedRequest {
 impl H3 {
     /// Creates the state of a connection with up to `streams` requests in flight.
     pub(super) fn new(streams: u32, capture: CaptureSpec) -> H3 {
-        let settings = H3Settings {
+        let settings = ClientSettings {
             streams,
-            ..H3Settings::default()
+            ..ClientSettings::default()
         };
-        let mut http = H3Connection::new(settings);
+        let mut http = Connection::new(settings);
         if capture.heads {
             http.keep_fields();
         }
@@ -123,7 +123,7 @@ impl H3 {
     }
 
     /// Creates the state of a connection from the memory of an earlier one.
-    fn with_memory(http: H3Connection, streams: Vec<H3Stream>, last_request: SharedRequest) -> H3 {
+    fn with_memory(http: Connection, streams: Vec<H3Stream>, last_request: SharedRequest) -> H3 {
         H3 {
             http,
             streams,
@@ -251,7 +251,7 @@ impl H3 {
             pending.clear();
             self.subtract_unsent(bytes);
         }
-        quic.reset(stream, H3ErrorCode::NO_ERROR.0);
+        quic.reset(stream, ErrorCode::NO_ERROR.0);
     }
 
     /// Frees a stream number. If the request was not sent completely, its QUIC stream is abandoned.
@@ -259,8 +259,7 @@ impl H3 {
         let slot = &mut self.streams[tag as usize];
         let stream = slot.stream.take();
         if let Some(stream) = stream.filter(|_| !slot.pending.is_empty()) {
-            self.abandoned
-                .push((stream, H3ErrorCode::REQUEST_CANCELLED));
+            self.abandoned.push((stream, ErrorCode::REQUEST_CANCELLED));
             let bytes = slot.pending.len();
             slot.pending.clear();
             self.subtract_unsent(bytes);
@@ -284,7 +283,7 @@ impl H3 {
         now: Nanos,
         expected: &Expectations,
         events: &mut Vec<ExchangeEvent>,
-    ) -> Result<(), H3Violation> {
+    ) -> Result<(), Violation> {
         let mut result = Ok(());
         let mut discarded = None;
         let end = quic.read(stream, |mut bytes| {
@@ -308,7 +307,7 @@ impl H3 {
         let event = match end {
             StreamEnd::Open | StreamEnd::Gone => return Ok(()),
             StreamEnd::Finished => self.http.finished(stream)?,
-            StreamEnd::Reset(code) => self.http.reset(stream, H3ErrorCode(code))?,
+            StreamEnd::Reset(code) => self.http.reset(stream, ErrorCode(code))?,
         };
         if let Some(code) = self.on_event(event, expected, events) {
             quic.abandon(stream, code.0);
@@ -325,7 +324,7 @@ impl H3 {
         now: Nanos,
         expected: &Expectations,
         events: &mut Vec<ExchangeEvent>,
-    ) -> Result<Option<H3ErrorCode>, H3Violation> {
+    ) -> Result<Option<ErrorCode>, Violation> {
         let tag = self.http.tag_of(stream);
         if let Some(tag) = tag {
             let response = &mut self.streams[tag as usize].response;
@@ -334,11 +333,11 @@ impl H3 {
         }
         loop {
             match self.http.next(stream, bytes)? {
-                H3Event::NeedMore => return Ok(None),
-                H3Event::Body { tag, bytes } => {
+                ConnectionEvent::NeedMore => return Ok(None),
+                ConnectionEvent::Body { tag, bytes } => {
                     self.streams[tag as usize].response.add_body(bytes);
                 }
-                H3Event::Head { tag, status } => {
+                ConnectionEvent::Head { tag, status } => {
                     let response = &mut self.streams[tag as usize].response;
                     response.status = Some(status);
                     if let Some(captured) = &mut response.captured {
@@ -358,46 +357,45 @@ impl H3 {
     /// if the stream must be abandoned.
     fn on_event(
         &mut self,
-        event: H3Event<'_>,
+        event: ConnectionEvent<'_>,
         expected: &Expectations,
         events: &mut Vec<ExchangeEvent>,
-    ) -> Option<H3ErrorCode> {
+    ) -> Option<ErrorCode> {
         let (tag, kind) = match event {
-            H3Event::End { tag } => {
+            ConnectionEvent::End { tag } => {
                 let call = self.http.ended_call();
                 let response = &mut self.streams[tag as usize].response;
                 (tag, response.end(expected, call))
             }
-            H3Event::Reset {
+            ConnectionEvent::Reset {
                 tag,
                 code,
                 unprocessed,
             } => {
                 if let Some(stream) = self.streams[tag as usize].stream {
-                    self.abandoned
-                        .push((stream, H3ErrorCode::REQUEST_CANCELLED));
+                    self.abandoned.push((stream, ErrorCode::REQUEST_CANCELLED));
                 }
                 let code = ResetCode::Http3(code);
                 (tag, EventKind::Reset { code, unprocessed })
             }
-            H3Event::Broken { tag, violation, .. } => {
+            ConnectionEvent::Broken { tag, violation, .. } => {
                 let code = violation.code();
                 self.release(tag);
                 let kind = EventKind::Malformed(StreamFault::Http3(violation));
                 events.push(ExchangeEvent { stream: tag, kind });
                 return Some(code);
             }
-            H3Event::Discard { code, .. } => return Some(code),
-            H3Event::Settings => {
+            ConnectionEvent::Discard { code, .. } => return Some(code),
+            ConnectionEvent::Settings => {
                 self.has_new_settings = true;
                 return None;
             }
-            H3Event::GoAway { .. }
-            | H3Event::NeedMore
-            | H3Event::Interim { .. }
-            | H3Event::Head { .. }
-            | H3Event::Body { .. }
-            | H3Event::Ignored => return None,
+            ConnectionEvent::GoAway { .. }
+            | ConnectionEvent::NeedMore
+            | ConnectionEvent::Interim { .. }
+            | ConnectionEvent::Head { .. }
+            | ConnectionEvent::Body { .. }
+            | ConnectionEvent::Ignored => return None,
         };
         self.release(tag);
         events.push(ExchangeEvent { stream: tag, kind });
@@ -410,8 +408,8 @@ impl H3 {
         let text = end.to_string();
         self.end = match end {
             QuicEnd::Closed { code } => {
-                let code = H3ErrorCode(code);
-                (code != H3ErrorCode::NO_ERROR).then_some(Reason::GoneAway(ResetCode::Http3(code)))
+                let code = ErrorCode(code);
+                (code != ErrorCode::NO_ERROR).then_some(Reason::GoneAway(ResetCode::Http3(code)))
             }
             QuicEnd::Aborted { outcome, .. } if outcome != Outcome::Reset && !is_idle => {
                 return Progress::Broken(outcome, Reason::Text(text));
@@ -485,7 +483,7 @@ impl Carrier for H3 {
     /// Cancels the request on a stream, if there is one. The next output notifies the server.
     fn cancel(&mut self, stream: u32) {
         if let Some(id) = self.http.cancel(stream) {
-            self.abandoned.push((id, H3ErrorCode::REQUEST_CANCELLED));
+            self.abandoned.push((id, ErrorCode::REQUEST_CANCELLED));
         }
         self.release(stream);
     }
@@ -535,7 +533,7 @@ impl StreamCarrier for H3 {
         self.http
             .start(encoded, id, stream)
             .map_err(|error| match error {
-                H3StartError::FieldsTooLong { .. } => {
+                StartError::FieldsTooLong { .. } => {
                     StartFailure::Never(Reason::Text(error.to_string()))
                 }
                 _ => StartFailure::NotNow,

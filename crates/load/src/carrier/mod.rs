@@ -11,6 +11,7 @@
 //! protocol by name: it uses that interface, and a [`Transport`], which connects carriers to the
 //! sockets of one kind. A new protocol is a file here and a variant of [`AnyCarrier`].
 
+mod any;
 mod captured;
 mod events;
 mod factory;

@@ -4,8 +4,7 @@ use std::fmt;
 use std::io;
 
 use prony_protocol::h2::StartError;
-use prony_protocol::h3::H3Violation;
-use prony_protocol::{h1, h2};
+use prony_protocol::{h1, h2, h3};
 
 use super::fault::{ResetCode, StreamFault};
 use crate::quic::QuicEnd;
@@ -36,15 +35,15 @@ const GRPC_STATUSES: [&str; 17] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// The peer violated HTTP/1.
-    Http1(h1::H1Violation),
+    Http1(h1::Violation),
     /// The peer violated HTTP/2, so the whole connection failed.
-    Http2(h2::H2Violation),
+    Http2(h2::Violation),
     /// The peer responded with HTTP/1 to a cleartext request over HTTP/2.
     CleartextHttp1,
     /// The response to a cleartext request says with this phrase that the port expects TLS.
     ExpectsTls(&'static str),
     /// The peer violated HTTP/3 or QUIC, so the whole connection failed.
-    Http3(H3Violation),
+    Http3(h3::Violation),
     /// The response violated HTTP/2 or HTTP/3 on its stream.
     Stream(StreamFault),
     /// A gRPC call failed with this status, or without a valid one.
@@ -88,7 +87,7 @@ impl Reason {
     /// asked for.
     pub(crate) fn of_request(self, request: &[u8]) -> Reason {
         match self {
-            Reason::Http1(h1::H1Violation::Upgrade) if h1::asks_to_upgrade(request) => {
+            Reason::Http1(h1::Violation::Upgrade) if h1::asks_to_upgrade(request) => {
                 let text = "the server switched to another protocol (101), as the request's header \
                             Upgrade asked; WebSocket is not supported";
                 Reason::Text(text.to_owned())
@@ -230,16 +229,16 @@ impl fmt::Display for Reason {
         match self {
             Reason::Http1(violation) => {
                 let hint = match violation {
-                    h1::H1Violation::Http2 => "; request HTTP/2 with --http 2",
-                    h1::H1Violation::Tls => "; this port expects TLS: use https://",
+                    h1::Violation::Http2 => "; request HTTP/2 with --http 2",
+                    h1::Violation::Tls => "; this port expects TLS: use https://",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
             }
             Reason::Http2(violation) => {
                 let hint = match violation {
-                    h2::H2Violation::Http1 => "; remove --http 2",
-                    h2::H2Violation::Tls => "; this port expects TLS: use https://",
+                    h2::Violation::Http1 => "; remove --http 2",
+                    h2::Violation::Tls => "; this port expects TLS: use https://",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
@@ -247,7 +246,7 @@ impl fmt::Display for Reason {
             Reason::CleartextHttp1 => write!(
                 f,
                 "{}; remove --http 2, or use https:// if the port expects TLS",
-                h2::H2Violation::Http1
+                h2::Violation::Http1
             ),
             Reason::ExpectsTls(phrase) => {
                 write!(f, "\"{phrase}\"; this port expects TLS: use https://")

@@ -1,12 +1,12 @@
 //! A carrier on a connection that is ready for requests, with TLS below it if the target uses TLS.
 
-use prony_protocol::h1::H1Violation;
-use prony_protocol::h2;
+use prony_protocol::{h1, h2};
 use prony_record::{Nanos, Negotiated, Outcome};
 
+use super::any::AnyCarrier;
 use super::events::{EventKind, ExchangeEvent, Progress};
 use super::http1::broken;
-use super::interface::{AnyCarrier, ByteCarrier, Carrier, RequestRef};
+use super::interface::{ByteCarrier, Carrier, RequestRef};
 use super::{Reason, SharedBuffers};
 use crate::expect::Expectations;
 use crate::request::Request;
@@ -68,7 +68,7 @@ impl Session {
             .carrier
             .receive(bytes, now, expected, &mut buffers.events)
         {
-            Progress::Broken(outcome, Reason::Http2(h2::H2Violation::Http1)) => {
+            Progress::Broken(outcome, Reason::Http2(h2::Violation::Http1)) => {
                 Progress::Broken(outcome, Reason::CleartextHttp1)
             }
             progress => progress,
@@ -97,7 +97,7 @@ impl Session {
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
                 Ok(tls::TlsEvent::Plain(_)) if !is_multiplexed && !events.is_empty() => {
                     events.clear();
-                    progress = broken(H1Violation::BytesAfterEnd);
+                    progress = broken(h1::Violation::BytesAfterEnd);
                 }
                 Ok(tls::TlsEvent::Plain(plain)) => {
                     progress = self.carrier.receive(plain, now, expected, events);

@@ -220,7 +220,7 @@ impl ConnectionState {
             return Progress::Broken(Outcome::Protocol, Reason::NoHttp2);
         } else if !early.is_empty() {
             // The server sent a response before any request.
-            return super::http1::broken(prony_protocol::h1::H1Violation::BytesAfterEnd);
+            return super::http1::broken(prony_protocol::h1::Violation::BytesAfterEnd);
         } else {
             factory.h1()
         };

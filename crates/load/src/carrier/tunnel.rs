@@ -1,6 +1,6 @@
 //! A proxy's response to CONNECT.
 
-use prony_protocol::h1::{Expects, H1Violation, Limits, ResponseEvent, ResponseParser};
+use prony_protocol::h1::{Expects, Limits, ResponseEvent, ResponseParser, Violation};
 use prony_record::Outcome;
 
 use super::{Progress, Reason};
@@ -31,7 +31,7 @@ impl Tunnel {
                 }
                 Ok(ResponseEvent::Head(_)) if bytes.is_empty() => return Progress::Tunneled,
                 Ok(ResponseEvent::Head(_) | ResponseEvent::Body(_) | ResponseEvent::End { .. }) => {
-                    return failed(Reason::Http1(H1Violation::BytesAfterEnd));
+                    return failed(Reason::Http1(Violation::BytesAfterEnd));
                 }
                 Err(violation) => return failed(Reason::Http1(violation)),
             }

@@ -9,7 +9,7 @@
 //!                   └─ size 0 ─► the trailers
 //! ```
 
-use super::H1Violation;
+use super::Violation;
 use crate::field::is_value_byte;
 
 /// Decoder of a chunked body.
@@ -57,7 +57,7 @@ impl ChunkDecoder {
         &mut self,
         input: &mut &'a [u8],
         line_limit: usize,
-    ) -> Result<ChunkPiece<'a>, H1Violation> {
+    ) -> Result<ChunkPiece<'a>, Violation> {
         loop {
             if self.at == ChunkState::Data {
                 return Ok(self.data(input));
@@ -69,7 +69,7 @@ impl ChunkDecoder {
             match self.at {
                 ChunkState::DataCr if byte == b'\r' => self.at = ChunkState::DataLf,
                 ChunkState::DataLf if byte == b'\n' => *self = ChunkDecoder::new(),
-                ChunkState::DataCr | ChunkState::DataLf => return Err(H1Violation::ChunkEnd),
+                ChunkState::DataCr | ChunkState::DataLf => return Err(Violation::ChunkEnd),
                 _ => {
                     self.line_byte(byte, line_limit)?;
                     if self.at == ChunkState::Data && self.left == 0 {
@@ -92,19 +92,19 @@ impl ChunkDecoder {
     }
 
     /// Consumes one byte of the size line.
-    fn line_byte(&mut self, byte: u8, limit: usize) -> Result<(), H1Violation> {
+    fn line_byte(&mut self, byte: u8, limit: usize) -> Result<(), Violation> {
         self.line_bytes += 1;
         if self.line_bytes > limit {
-            return Err(H1Violation::ChunkLineTooLong { limit_bytes: limit });
+            return Err(Violation::ChunkLineTooLong { limit_bytes: limit });
         }
         self.at = match (self.at, byte) {
             (ChunkState::FirstDigit | ChunkState::Size, _) if byte.is_ascii_hexdigit() => {
                 self.digit(byte)?;
                 ChunkState::Size
             }
-            (ChunkState::FirstDigit, _) => return Err(H1Violation::ChunkSize),
+            (ChunkState::FirstDigit, _) => return Err(Violation::ChunkSize),
             (ChunkState::LineFeed, b'\n') => ChunkState::Data,
-            (ChunkState::LineFeed, _) | (_, b'\n') => return Err(H1Violation::ChunkLineEnd),
+            (ChunkState::LineFeed, _) | (_, b'\n') => return Err(Violation::ChunkLineEnd),
             (_, b'\r') => ChunkState::LineFeed,
             // The grammar allows white space only before a semicolon, but some servers pad the
             // size.
@@ -112,15 +112,15 @@ impl ChunkDecoder {
             (ChunkState::Size | ChunkState::Padding, b';') => ChunkState::Extension,
             // Unknown extensions must be ignored (§7.1.1).
             (ChunkState::Extension, _) if is_value_byte(byte) => ChunkState::Extension,
-            (ChunkState::Extension, _) => return Err(H1Violation::ChunkExtension),
-            _ => return Err(H1Violation::ChunkSize),
+            (ChunkState::Extension, _) => return Err(Violation::ChunkExtension),
+            _ => return Err(Violation::ChunkSize),
         };
         Ok(())
     }
 
-    fn digit(&mut self, byte: u8) -> Result<(), H1Violation> {
+    fn digit(&mut self, byte: u8) -> Result<(), Violation> {
         if self.left >> 60 != 0 {
-            return Err(H1Violation::ChunkSizeOverflow);
+            return Err(Violation::ChunkSizeOverflow);
         }
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',

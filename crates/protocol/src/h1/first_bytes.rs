@@ -1,7 +1,7 @@
 //! Early detection of peers that don't speak HTTP/1. The parser can't wait for the end of a line,
 //! because peers with other protocols may never send one.
 
-use super::H1Violation;
+use super::Violation;
 
 /// Result of examining the first bytes of a response.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) const FIRST_BYTES_MAX: usize = PREFACE.len();
 
 /// Examines the first bytes of a response. More bytes never change a result other than
 /// [`FirstBytes::Undecided`], so the result doesn't depend on how the input is split.
-pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
+pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, Violation> {
     let same = bytes
         .iter()
         .zip(STATUS_LINE_START)
@@ -37,21 +37,21 @@ pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
         return Ok(FirstBytes::Undecided);
     }
     if same >= b"HTTP/".len() {
-        return Err(H1Violation::Version);
+        return Err(Violation::Version);
     }
     match *bytes {
         // This may be a TLS record: its type (alert or handshake), then the major version 3 (RFC
         // 8446 §5.1).
         [0x15 | 0x16] => Ok(FirstBytes::Undecided),
-        [0x15 | 0x16, 0x03, ..] => Err(H1Violation::Tls),
+        [0x15 | 0x16, 0x03, ..] => Err(Violation::Tls),
         // This may be an HTTP/2 frame: 24 bits of length, then the type, which is SETTINGS in the
         // first frame (RFC 9113 §4.1, §3.4).
         [0] | [0, 0] | [0, 0, _] => Ok(FirstBytes::Undecided),
-        [0, 0, _, 0x04, ..] => Err(H1Violation::Http2),
-        _ if bytes.starts_with(PREFACE) => Err(H1Violation::Http2),
+        [0, 0, _, 0x04, ..] => Err(Violation::Http2),
+        _ if bytes.starts_with(PREFACE) => Err(Violation::Http2),
         _ if PREFACE.starts_with(bytes) => Ok(FirstBytes::Undecided),
-        [b'\r' | b'\n', ..] => Err(H1Violation::EmptyLineFirst),
-        _ => Err(H1Violation::NotHttp),
+        [b'\r' | b'\n', ..] => Err(Violation::EmptyLineFirst),
+        _ => Err(Violation::NotHttp),
     }
 }
 

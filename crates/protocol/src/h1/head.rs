@@ -3,7 +3,7 @@
 
 use memchr::memchr;
 
-use super::{Expects, Framing, H1Violation, Head, Version};
+use super::{Expects, Framing, Head, Version, Violation};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
 /// Parsing state of a head. Each interim response starts with a new state.
@@ -53,10 +53,10 @@ impl HeadLines {
 
     /// Parses the status line: `HTTP/1.x SP 3DIGIT SP reason` (RFC 9112 §4). The last space is
     /// optional.
-    pub(super) fn status_line(&mut self, line: &[u8]) -> Result<(), H1Violation> {
+    pub(super) fn status_line(&mut self, line: &[u8]) -> Result<(), Violation> {
         let reason = self.version_and_status(line)?;
         if !matches!(reason, [] | [b' ', ..]) {
-            return Err(H1Violation::Status);
+            return Err(Violation::Status);
         }
         if !is_value(reason) {
             return Err(value_fault(reason));
@@ -66,23 +66,20 @@ impl HeadLines {
 
     /// Parses the version and the status at the start of a line, and returns the rest.
     #[inline]
-    pub(super) fn version_and_status<'l>(
-        &mut self,
-        line: &'l [u8],
-    ) -> Result<&'l [u8], H1Violation> {
+    pub(super) fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], Violation> {
         let Some((minor, rest)) = line
             .get(super::first_bytes::STATUS_LINE_START.len()..)
             .and_then(<[u8]>::split_first)
         else {
-            return Err(H1Violation::Version);
+            return Err(Violation::Version);
         };
         let (b'0'..=b'9', [b' ', rest @ ..]) = (minor, rest) else {
-            return Err(H1Violation::Version);
+            return Err(Violation::Version);
         };
         let (&[a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'], rest) =
-            rest.split_first_chunk::<3>().ok_or(H1Violation::Status)?
+            rest.split_first_chunk::<3>().ok_or(Violation::Status)?
         else {
-            return Err(H1Violation::Status);
+            return Err(Violation::Status);
         };
         let digit = |byte: u8| u16::from(byte - b'0');
         self.status = digit(a) * 100 + digit(b) * 10 + digit(c);
@@ -95,7 +92,7 @@ impl HeadLines {
     }
 
     /// Parses a field line.
-    pub(super) fn field_line(&mut self, line: &[u8]) -> Result<(), H1Violation> {
+    pub(super) fn field_line(&mut self, line: &[u8]) -> Result<(), Violation> {
         match split_field(line, self.fold)? {
             Some(field) => self.field(field),
             None => Ok(()),
@@ -107,7 +104,7 @@ impl HeadLines {
     pub(super) fn field(
         &mut self,
         FieldLine { name, value }: FieldLine<'_>,
-    ) -> Result<(), H1Violation> {
+    ) -> Result<(), Violation> {
         self.fold = FoldTarget::Framing;
         // Few other field names have these lengths, so names are rarely compared.
         match name.len() {
@@ -140,7 +137,7 @@ impl HeadLines {
     /// Parses a Content-Length, which consists of digits. The same number may occur several times,
     /// in one field or in several (RFC 9112 §6.3).
     #[inline]
-    fn content_length(&mut self, value: &[u8]) -> Result<(), H1Violation> {
+    fn content_length(&mut self, value: &[u8]) -> Result<(), Violation> {
         match short_number(value) {
             Some(number) if self.length.is_none() => {
                 self.length = Some(number);
@@ -150,11 +147,11 @@ impl HeadLines {
         }
     }
 
-    fn lengths(&mut self, list: &[u8]) -> Result<(), H1Violation> {
+    fn lengths(&mut self, list: &[u8]) -> Result<(), Violation> {
         for number in elements(list) {
             let number = decimal(number)?;
             if self.length.is_some_and(|length| length != number) {
-                return Err(H1Violation::LengthsDiffer);
+                return Err(Violation::LengthsDiffer);
             }
             self.length = Some(number);
         }
@@ -163,17 +160,17 @@ impl HeadLines {
 
     /// Parses a Transfer-Encoding. The list may contain only `chunked`, once (RFC 9112 §6.1) and
     /// without parameters (§7.1).
-    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), H1Violation> {
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Violation> {
         if self.coded == CodingSeen::No {
             self.coded = CodingSeen::Named;
         }
         // Empty list elements are ignored (RFC 9110 §5.6.1.2).
         for coding in elements(value).filter(|coding| !coding.is_empty()) {
             if !coding.eq_ignore_ascii_case(b"chunked") {
-                return Err(H1Violation::Coding);
+                return Err(Violation::Coding);
             }
             if self.coded == CodingSeen::Chunked {
-                return Err(H1Violation::ChunkedTwice);
+                return Err(Violation::ChunkedTwice);
             }
             self.coded = CodingSeen::Chunked;
         }
@@ -188,16 +185,16 @@ impl HeadLines {
     /// Ends the head. Determines the length of the body by the rules of RFC 9112 §6.3, applied in
     /// order, and whether the connection can be reused (§9.3).
     #[inline]
-    pub(super) fn finish(&self, expects: Expects) -> Result<Head, H1Violation> {
+    pub(super) fn finish(&self, expects: Expects) -> Result<Head, Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
         let bodiless = tunnel || expects == Expects::NoBody || matches!(self.status, 204 | 304);
         let framing = match (self.coded, self.length) {
             _ if bodiless => Framing::Empty,
             (CodingSeen::No, None) => Framing::UntilClose,
             (CodingSeen::No, Some(_)) => Framing::Length,
-            _ if self.version == Version::Http10 => return Err(H1Violation::CodingInHttp10),
-            (_, Some(_)) => return Err(H1Violation::LengthAndCoding),
-            (CodingSeen::Named, None) => return Err(H1Violation::Coding),
+            _ if self.version == Version::Http10 => return Err(Violation::CodingInHttp10),
+            (_, Some(_)) => return Err(Violation::LengthAndCoding),
+            (CodingSeen::Named, None) => return Err(Violation::Coding),
             (CodingSeen::Chunked, None) => Framing::Chunked,
         };
         let persistent = !self.close && (self.version == Version::Http11 || self.keep_alive);
@@ -243,7 +240,7 @@ pub(super) fn whole_field(bytes: &[u8]) -> Option<(FieldLine<'_>, usize)> {
 pub(super) fn split_field(
     line: &[u8],
     fold: FoldTarget,
-) -> Result<Option<FieldLine<'_>>, H1Violation> {
+) -> Result<Option<FieldLine<'_>>, Violation> {
     let name_end = token_length(line);
     if name_end == 0 || line.get(name_end) != Some(&b':') {
         return odd_line(line, fold).map(|()| None);
@@ -257,34 +254,34 @@ pub(super) fn split_field(
 
 /// Classifies a line without a valid name: a continuation, or a violation.
 #[cold]
-fn odd_line(line: &[u8], fold: FoldTarget) -> Result<(), H1Violation> {
+fn odd_line(line: &[u8], fold: FoldTarget) -> Result<(), Violation> {
     if let [b' ' | b'\t', ..] = line {
         return match fold {
-            FoldTarget::Nothing => Err(H1Violation::SpaceBeforeFields),
-            FoldTarget::Framing => Err(H1Violation::FoldedFraming),
+            FoldTarget::Nothing => Err(Violation::SpaceBeforeFields),
+            FoldTarget::Framing => Err(Violation::FoldedFraming),
             FoldTarget::Any if is_value(line) => Ok(()),
             FoldTarget::Any => Err(value_fault(line)),
         };
     }
     let Some(colon) = memchr(b':', line) else {
-        return Err(H1Violation::NoColon);
+        return Err(Violation::NoColon);
     };
     Err(match trim(&line[..colon]) {
-        [] => H1Violation::EmptyName,
-        name if name.len() < colon && is_token(name) => H1Violation::SpaceBeforeColon,
-        _ => H1Violation::Name,
+        [] => Violation::EmptyName,
+        name if name.len() < colon && is_token(name) => Violation::SpaceBeforeColon,
+        _ => Violation::Name,
     })
 }
 
 /// Returns the violation in a value that contains an invalid byte.
 #[cold]
-fn value_fault(bytes: &[u8]) -> H1Violation {
+fn value_fault(bytes: &[u8]) -> Violation {
     if bytes.contains(&0) {
-        H1Violation::Nul
+        Violation::Nul
     } else if bytes.contains(&b'\r') {
-        H1Violation::LoneCr
+        Violation::LoneCr
     } else {
-        H1Violation::Control
+        Violation::Control
     }
 }
 
@@ -294,15 +291,15 @@ pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Parses one or more digits (RFC 9110 §8.6).
-fn decimal(digits: &[u8]) -> Result<u64, H1Violation> {
+fn decimal(digits: &[u8]) -> Result<u64, Violation> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(H1Violation::Length);
+        return Err(Violation::Length);
     }
     digits.iter().try_fold(0u64, |number, digit| {
-        let number = number.checked_mul(10).ok_or(H1Violation::LengthOverflow)?;
+        let number = number.checked_mul(10).ok_or(Violation::LengthOverflow)?;
         number
             .checked_add(u64::from(digit - b'0'))
-            .ok_or(H1Violation::LengthOverflow)
+            .ok_or(Violation::LengthOverflow)
     })
 }
 

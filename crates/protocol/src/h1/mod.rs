@@ -20,7 +20,7 @@
 //!     }
 //! }
 //! assert_eq!(body, b"hi");
-//! # Ok::<(), prony_protocol::h1::H1Violation>(())
+//! # Ok::<(), prony_protocol::h1::Violation>(())
 //! ```
 //!
 //! If RFC 9112 gives a client a choice, prony accepts the responses that browsers and curl accept,
@@ -49,4 +49,4 @@ pub use request::USER_AGENT;
 pub(crate) use request::{BodyFraming, check_request, header_values, only_suppresses_default};
 pub use request::{RequestError, RequestSpec, asks_to_close, asks_to_upgrade, encode_request};
 pub use response::ResponseParser;
-pub use violation::H1Violation;
+pub use violation::Violation;

@@ -5,7 +5,7 @@ use super::first_bytes::{self, FirstBytes};
 use super::head::{FoldTarget, HeadLines, split_field, whole_field};
 use super::lines::{Lines, SectionTooLong};
 use super::plain;
-use super::{Eof, Expects, Framing, H1Violation, Head, Limits, ResponseEvent};
+use super::{Eof, Expects, Framing, Head, Limits, ResponseEvent, Violation};
 
 /// Parses the responses of successive exchanges on one connection.
 ///
@@ -41,7 +41,7 @@ enum ResponseState {
     ChunkDecoder(ChunkDecoder),
     Trailers(FoldTarget),
     UntilClose,
-    Failed(H1Violation),
+    Failed(Violation),
 }
 
 impl ResponseParser {
@@ -88,7 +88,7 @@ impl ResponseParser {
     ///
     /// Returns the first violation in the response. The connection must not be used again; until
     /// the next start, each call returns the same violation.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, Violation> {
         self.started |= !input.is_empty();
         let result = self.advance(input);
         if let Err(violation) = result {
@@ -135,7 +135,7 @@ impl ResponseParser {
         self.started
     }
 
-    fn advance<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
+    fn advance<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, Violation> {
         match &mut self.state {
             ResponseState::StatusLine => self.status_line(input),
             ResponseState::Fields(_) => self.fields(input),
@@ -148,12 +148,12 @@ impl ResponseParser {
             ResponseState::ChunkDecoder(_) => self.chunks(input),
             ResponseState::Trailers(_) => self.trailers(input),
             ResponseState::Idle if input.is_empty() => Ok(ResponseEvent::NeedMore),
-            ResponseState::Idle => Err(H1Violation::BytesAfterEnd),
+            ResponseState::Idle => Err(Violation::BytesAfterEnd),
             ResponseState::Failed(violation) => Err(*violation),
         }
     }
 
-    fn status_line<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
+    fn status_line<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, Violation> {
         let limit_bytes = self.limits.head_bytes;
         if self.lines.kept().is_empty()
             && let mut head = HeadLines::new()
@@ -164,7 +164,7 @@ impl ResponseParser {
             *input = &input[bytes..];
             return Ok(self.body_follows(head));
         }
-        let too_long = |SectionTooLong| H1Violation::HeadTooLong { limit_bytes };
+        let too_long = |SectionTooLong| Violation::HeadTooLong { limit_bytes };
         let whole_start =
             self.lines.kept().is_empty() && input.starts_with(first_bytes::STATUS_LINE_START);
         if !whole_start && self.first_bytes(input)? == FirstBytes::Undecided {
@@ -181,7 +181,7 @@ impl ResponseParser {
     }
 
     /// Examines the first bytes of the response: those received earlier, followed by `input`.
-    fn first_bytes(&self, input: &[u8]) -> Result<FirstBytes, H1Violation> {
+    fn first_bytes(&self, input: &[u8]) -> Result<FirstBytes, Violation> {
         let mut first = [0; first_bytes::FIRST_BYTES_MAX];
         let mut length = 0;
         for (slot, &byte) in first.iter_mut().zip(self.lines.kept().iter().chain(input)) {
@@ -191,12 +191,12 @@ impl ResponseParser {
         first_bytes::judge(&first[..length])
     }
 
-    fn fields<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
+    fn fields<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, Violation> {
         let limit_bytes = self.limits.head_bytes;
         let ResponseState::Fields(head) = &mut self.state else {
             return Ok(ResponseEvent::NeedMore);
         };
-        let too_long = H1Violation::HeadTooLong { limit_bytes };
+        let too_long = Violation::HeadTooLong { limit_bytes };
         loop {
             if self.lines.at_beginning()
                 && let Some((field, bytes)) = whole_field(input)
@@ -235,12 +235,12 @@ impl ResponseParser {
     }
 
     /// Ends an interim response, which never has a body, whatever its fields (RFC 9112 §6.3).
-    fn interim<'a>(&mut self, status: u16) -> Result<ResponseEvent<'a>, H1Violation> {
+    fn interim<'a>(&mut self, status: u16) -> Result<ResponseEvent<'a>, Violation> {
         if status == 101 {
-            return Err(H1Violation::Upgrade);
+            return Err(Violation::Upgrade);
         }
         if self.interims == self.limits.interim {
-            return Err(H1Violation::TooManyInterim {
+            return Err(Violation::TooManyInterim {
                 limit: self.limits.interim,
             });
         }
@@ -249,7 +249,7 @@ impl ResponseParser {
         Ok(ResponseEvent::Interim(status))
     }
 
-    fn chunks<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
+    fn chunks<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, Violation> {
         let ResponseState::ChunkDecoder(chunks) = &mut self.state else {
             return Ok(ResponseEvent::NeedMore);
         };
@@ -265,14 +265,14 @@ impl ResponseParser {
 
     /// Checks the syntax of the trailers and otherwise ignores them, because they can't affect the
     /// framing (RFC 9110 §6.5.1).
-    fn trailers<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
+    fn trailers<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, Violation> {
         let limit_bytes = self.limits.trailer_bytes;
         let ResponseState::Trailers(fold) = &mut self.state else {
             return Ok(ResponseEvent::NeedMore);
         };
         loop {
             match self.lines.next(input, limit_bytes) {
-                Err(SectionTooLong) => return Err(H1Violation::TrailerTooLong { limit_bytes }),
+                Err(SectionTooLong) => return Err(Violation::TrailerTooLong { limit_bytes }),
                 Ok(None) => return Ok(ResponseEvent::NeedMore),
                 Ok(Some([])) => return Ok(self.end()),
                 Ok(Some(line)) => {

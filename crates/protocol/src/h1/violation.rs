@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The first violation in a response. The peer is always at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum H1Violation {
+pub enum Violation {
     /// The response doesn't begin with `HTTP/` (RFC 9112 §4).
     NotHttp,
     /// The version in the status line is malformed or is not 1.x (RFC 9112 §2.3).
@@ -92,58 +92,58 @@ pub enum H1Violation {
     BytesAfterEnd,
 }
 
-impl fmt::Display for H1Violation {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match *self {
-            H1Violation::NotHttp => "the response is not HTTP: it does not begin with \"HTTP/\"",
-            H1Violation::Version => "the status line is not HTTP/1.x",
-            H1Violation::Tls => "the server responded with TLS",
-            H1Violation::Http2 => "the server responded to an HTTP/1 request with HTTP/2",
-            H1Violation::EmptyLineFirst => "an empty line before the status line",
-            H1Violation::Status => "the status code is not three digits between spaces",
-            H1Violation::Upgrade => "status 101 without a request to switch protocols",
-            H1Violation::TooManyInterim { limit } => {
+            Violation::NotHttp => "the response is not HTTP: it does not begin with \"HTTP/\"",
+            Violation::Version => "the status line is not HTTP/1.x",
+            Violation::Tls => "the server responded with TLS",
+            Violation::Http2 => "the server responded to an HTTP/1 request with HTTP/2",
+            Violation::EmptyLineFirst => "an empty line before the status line",
+            Violation::Status => "the status code is not three digits between spaces",
+            Violation::Upgrade => "status 101 without a request to switch protocols",
+            Violation::TooManyInterim { limit } => {
                 return write!(f, "more than {limit} interim responses (1xx)");
             }
-            H1Violation::HeadTooLong { limit_bytes } => {
+            Violation::HeadTooLong { limit_bytes } => {
                 return write!(f, "head over {}", Size(limit_bytes));
             }
-            H1Violation::NoColon => "a header line without a colon",
-            H1Violation::EmptyName => "a header line without a name",
-            H1Violation::SpaceBeforeColon => "whitespace between a header's name and its colon",
-            H1Violation::Name => "an invalid character in a header's name",
-            H1Violation::Nul => "a NUL byte in the head",
-            H1Violation::LoneCr => "a CR without LF in the head",
-            H1Violation::Control => "a control character in the head",
-            H1Violation::SpaceBeforeFields => "whitespace before the first header",
-            H1Violation::FoldedFraming => {
+            Violation::NoColon => "a header line without a colon",
+            Violation::EmptyName => "a header line without a name",
+            Violation::SpaceBeforeColon => "whitespace between a header's name and its colon",
+            Violation::Name => "an invalid character in a header's name",
+            Violation::Nul => "a NUL byte in the head",
+            Violation::LoneCr => "a CR without LF in the head",
+            Violation::Control => "a control character in the head",
+            Violation::SpaceBeforeFields => "whitespace before the first header",
+            Violation::FoldedFraming => {
                 "a Content-Length, Transfer-Encoding or Connection header folded over two lines"
             }
-            H1Violation::Length => "Content-Length is not a number",
-            H1Violation::LengthOverflow => "Content-Length does not fit into 64 bits",
-            H1Violation::LengthsDiffer => "two different Content-Length values",
-            H1Violation::LengthAndCoding => "both Transfer-Encoding and Content-Length",
-            H1Violation::CodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 response",
-            H1Violation::Coding => "a Transfer-Encoding other than chunked",
-            H1Violation::ChunkedTwice => "Transfer-Encoding lists chunked twice",
-            H1Violation::ChunkSize => "chunk size is not hexadecimal",
-            H1Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
-            H1Violation::ChunkExtension => "a control character in a chunk's extension",
-            H1Violation::ChunkLineEnd => "a chunk-size line does not end in CRLF",
-            H1Violation::ChunkLineTooLong { limit_bytes } => {
+            Violation::Length => "Content-Length is not a number",
+            Violation::LengthOverflow => "Content-Length does not fit into 64 bits",
+            Violation::LengthsDiffer => "two different Content-Length values",
+            Violation::LengthAndCoding => "both Transfer-Encoding and Content-Length",
+            Violation::CodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 response",
+            Violation::Coding => "a Transfer-Encoding other than chunked",
+            Violation::ChunkedTwice => "Transfer-Encoding lists chunked twice",
+            Violation::ChunkSize => "chunk size is not hexadecimal",
+            Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
+            Violation::ChunkExtension => "a control character in a chunk's extension",
+            Violation::ChunkLineEnd => "a chunk-size line does not end in CRLF",
+            Violation::ChunkLineTooLong { limit_bytes } => {
                 return write!(f, "a chunk-size line is longer than {}", Size(limit_bytes));
             }
-            H1Violation::ChunkEnd => "a chunk is not followed by CRLF, so its size is wrong",
-            H1Violation::TrailerTooLong { limit_bytes } => {
+            Violation::ChunkEnd => "a chunk is not followed by CRLF, so its size is wrong",
+            Violation::TrailerTooLong { limit_bytes } => {
                 return write!(f, "trailers over {}", Size(limit_bytes));
             }
-            H1Violation::BytesAfterEnd => "bytes after the end of the response",
+            Violation::BytesAfterEnd => "bytes after the end of the response",
         };
         f.write_str(reason)
     }
 }
 
-impl std::error::Error for H1Violation {}
+impl std::error::Error for Violation {}
 
 /// A size, printed in KiB if it is a multiple of 1 KiB.
 struct Size(usize);

@@ -53,7 +53,7 @@
 //! | §5.1 states of a stream | `stream`: `StreamState`; `streams`: `StreamStatus`; `connection::responses`: `end`, `check_late` |
 //! | §5.1.1, §5.1.2 identifiers, concurrent streams | `streams`; [`Connection::can_start`] |
 //! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::responses`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
-//! | §5.4 errors | [`H2Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
+//! | §5.4 errors | [`Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
 //! | §6.3 to §6.8 other frames | `connection::control`, one method each; `settings` |
 //! | §8.1, §8.5 structure of a response, tunnels | `response_stage`, shared with HTTP/3 |
 //! | §8.2, §8.3 fields | `compression::fields`, `request_fields`; both shared with HTTP/3 |
@@ -85,7 +85,7 @@ pub use frame::FrameType;
 pub use pattern::RequestPattern;
 pub use request::{EncodedRequest, data_wire_bytes};
 pub use settings::ClientSettings;
-pub use violation::{H2Violation, StreamViolation};
+pub use violation::{StreamViolation, Violation};
 
 pub use crate::request_fields::RequestScheme;
 pub use crate::response_stage::UnfinishedRequest;

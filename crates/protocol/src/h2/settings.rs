@@ -3,7 +3,7 @@
 use super::flow::INITIAL_WINDOW_BYTES;
 use super::frame::{PAYLOAD_BYTES_MAX, U31_MAX};
 use super::hpack::DEFAULT_TABLE_BYTES;
-use super::{H2Violation, limits};
+use super::{Violation, limits};
 
 /// Identifiers of settings (RFC 9113 §6.5.2).
 mod id {
@@ -128,9 +128,9 @@ impl PeerSettings {
     }
 
     /// Applies the payload of a SETTINGS frame, in order (RFC 9113 §6.5.3).
-    pub(super) fn apply(&mut self, payload: &[u8]) -> Result<Changes, H2Violation> {
+    pub(super) fn apply(&mut self, payload: &[u8]) -> Result<Changes, Violation> {
         let (settings, []) = payload.as_chunks::<6>() else {
-            return Err(H2Violation::SettingsLength);
+            return Err(Violation::SettingsLength);
         };
         let before = self.initial_window_bytes;
         let mut table_lowered = false;
@@ -141,16 +141,16 @@ impl PeerSettings {
                     table_lowered |= value < self.header_table_bytes;
                     self.header_table_bytes = value;
                 }
-                id::ENABLE_PUSH if value != 0 => return Err(H2Violation::PushSetting),
+                id::ENABLE_PUSH if value != 0 => return Err(Violation::PushSetting),
                 id::MAX_CONCURRENT_STREAMS => self.max_streams = Some(value),
                 id::INITIAL_WINDOW_SIZE if value > U31_MAX => {
-                    return Err(H2Violation::WindowSetting);
+                    return Err(Violation::WindowSetting);
                 }
                 id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
                 // This side never sends a frame larger than the smallest permitted limit, so larger
                 // limits make no difference.
                 id::MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX as u32..=0xff_ffff).contains(&value) => {
-                    return Err(H2Violation::FrameSizeSetting);
+                    return Err(Violation::FrameSizeSetting);
                 }
                 id::MAX_HEADER_LIST_SIZE => self.max_header_list_bytes = Some(value),
                 // Unknown settings are ignored (RFC 9113 §6.5.2).
@@ -168,7 +168,7 @@ impl PeerSettings {
 mod tests {
     use super::*;
 
-    fn apply(peer: &mut PeerSettings, settings: &[(u16, u32)]) -> Result<Changes, H2Violation> {
+    fn apply(peer: &mut PeerSettings, settings: &[(u16, u32)]) -> Result<Changes, Violation> {
         let mut payload = Vec::new();
         for (identifier, value) in settings {
             payload.extend_from_slice(&identifier.to_be_bytes());
@@ -232,11 +232,11 @@ mod tests {
     #[test]
     fn what_is_out_of_range() {
         for (setting, violation) in [
-            ((2, 1), H2Violation::PushSetting),
-            ((2, 2), H2Violation::PushSetting),
-            ((4, 1 << 31), H2Violation::WindowSetting),
-            ((5, 16_383), H2Violation::FrameSizeSetting),
-            ((5, 1 << 24), H2Violation::FrameSizeSetting),
+            ((2, 1), Violation::PushSetting),
+            ((2, 2), Violation::PushSetting),
+            ((4, 1 << 31), Violation::WindowSetting),
+            ((5, 16_383), Violation::FrameSizeSetting),
+            ((5, 1 << 24), Violation::FrameSizeSetting),
         ] {
             assert_eq!(
                 apply(&mut PeerSettings::initial(), &[setting]),
@@ -245,7 +245,7 @@ mod tests {
         }
         assert_eq!(
             PeerSettings::initial().apply(&[0; 7]),
-            Err(H2Violation::SettingsLength)
+            Err(Violation::SettingsLength)
         );
     }
 

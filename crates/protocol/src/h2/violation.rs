@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use super::hpack::{FieldFault, HpackError};
+use super::hpack::{DecodeError, FieldFault};
 use super::{ErrorCode, FrameType};
 use crate::response_stage::ResponseFault;
 
 /// The first connection error (RFC 9113 §5.4.1). The peer is always at fault, and the error ends
 /// all streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum H2Violation {
+pub enum Violation {
     /// The peer responds in HTTP/1.
     Http1,
     /// The peer's first bytes are a TLS record: the port speaks TLS (RFC 8446 §5.1).
@@ -63,7 +63,7 @@ pub enum H2Violation {
         limit_bytes: u32,
     },
     /// A field block that can't be decoded (RFC 9113 §4.3).
-    Hpack(HpackError),
+    Hpack(DecodeError),
     /// More DATA than the connection's window allowed (RFC 9113 §6.9.1).
     ConnectionWindowExceeded,
     /// A WINDOW_UPDATE for the connection with an increment of 0 (RFC 9113 §6.9).
@@ -84,106 +84,104 @@ pub enum H2Violation {
     },
 }
 
-impl H2Violation {
+impl Violation {
     /// Returns the error code for GOAWAY.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {
-            H2Violation::FrameTooLong { .. }
-            | H2Violation::FrameLength(_)
-            | H2Violation::SettingsLength
-            | H2Violation::SettingsAckLength => ErrorCode::FRAME_SIZE_ERROR,
-            H2Violation::WindowSetting
-            | H2Violation::WindowSettingOverflow
-            | H2Violation::ConnectionWindowExceeded
-            | H2Violation::WindowOverflow => ErrorCode::FLOW_CONTROL_ERROR,
-            H2Violation::ClosedStream(_) => ErrorCode::STREAM_CLOSED,
-            H2Violation::Hpack(_) => ErrorCode::COMPRESSION_ERROR,
+            Violation::FrameTooLong { .. }
+            | Violation::FrameLength(_)
+            | Violation::SettingsLength
+            | Violation::SettingsAckLength => ErrorCode::FRAME_SIZE_ERROR,
+            Violation::WindowSetting
+            | Violation::WindowSettingOverflow
+            | Violation::ConnectionWindowExceeded
+            | Violation::WindowOverflow => ErrorCode::FLOW_CONTROL_ERROR,
+            Violation::ClosedStream(_) => ErrorCode::STREAM_CLOSED,
+            Violation::Hpack(_) => ErrorCode::COMPRESSION_ERROR,
             // ENHANCE_YOUR_CALM reports suspicious activity (RFC 9113 §10.5) rather than a decoding
             // error.
-            H2Violation::TooManyContinuations { .. }
-            | H2Violation::BlockTooLong { .. }
-            | H2Violation::TooManyIdleFrames { .. }
-            | H2Violation::TooManyUnread { .. } => ErrorCode::ENHANCE_YOUR_CALM,
-            H2Violation::Http1
-            | H2Violation::Tls
-            | H2Violation::NoSettings
-            | H2Violation::PushSetting
-            | H2Violation::FrameSizeSetting
-            | H2Violation::StreamZero(_)
-            | H2Violation::StreamNotZero(_)
-            | H2Violation::Padding
-            | H2Violation::IdleStream(_)
-            | H2Violation::Push
-            | H2Violation::BlockInterrupted(_)
-            | H2Violation::LoneContinuation
-            | H2Violation::ZeroIncrement
-            | H2Violation::GoAwayIncreased => ErrorCode::PROTOCOL_ERROR,
+            Violation::TooManyContinuations { .. }
+            | Violation::BlockTooLong { .. }
+            | Violation::TooManyIdleFrames { .. }
+            | Violation::TooManyUnread { .. } => ErrorCode::ENHANCE_YOUR_CALM,
+            Violation::Http1
+            | Violation::Tls
+            | Violation::NoSettings
+            | Violation::PushSetting
+            | Violation::FrameSizeSetting
+            | Violation::StreamZero(_)
+            | Violation::StreamNotZero(_)
+            | Violation::Padding
+            | Violation::IdleStream(_)
+            | Violation::Push
+            | Violation::BlockInterrupted(_)
+            | Violation::LoneContinuation
+            | Violation::ZeroIncrement
+            | Violation::GoAwayIncreased => ErrorCode::PROTOCOL_ERROR,
         }
     }
 }
 
-impl fmt::Display for H2Violation {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            H2Violation::Http1 => "the response is HTTP/1, not HTTP/2",
-            H2Violation::Tls => "the server responded with TLS",
-            H2Violation::NoSettings => {
+            Violation::Http1 => "the response is HTTP/1, not HTTP/2",
+            Violation::Tls => "the server responded with TLS",
+            Violation::NoSettings => {
                 "the first frame is not SETTINGS: the peer does not speak \
                 HTTP/2"
             }
-            H2Violation::FrameTooLong { limit_bytes } => {
+            Violation::FrameTooLong { limit_bytes } => {
                 return write!(f, "a frame of more than {limit_bytes} bytes");
             }
-            H2Violation::FrameLength(kind) => return write!(f, "{kind} with an invalid length"),
-            H2Violation::SettingsLength => "SETTINGS whose length is not a multiple of 6",
-            H2Violation::SettingsAckLength => "an acknowledgment of SETTINGS that is not empty",
-            H2Violation::PushSetting => "a server's SETTINGS_ENABLE_PUSH is not 0",
-            H2Violation::WindowSetting => "SETTINGS_INITIAL_WINDOW_SIZE above 2147483647",
-            H2Violation::FrameSizeSetting => "SETTINGS_MAX_FRAME_SIZE outside 16384 to 16777215",
-            H2Violation::WindowSettingOverflow => {
+            Violation::FrameLength(kind) => return write!(f, "{kind} with an invalid length"),
+            Violation::SettingsLength => "SETTINGS whose length is not a multiple of 6",
+            Violation::SettingsAckLength => "an acknowledgment of SETTINGS that is not empty",
+            Violation::PushSetting => "a server's SETTINGS_ENABLE_PUSH is not 0",
+            Violation::WindowSetting => "SETTINGS_INITIAL_WINDOW_SIZE above 2147483647",
+            Violation::FrameSizeSetting => "SETTINGS_MAX_FRAME_SIZE outside 16384 to 16777215",
+            Violation::WindowSettingOverflow => {
                 "SETTINGS_INITIAL_WINDOW_SIZE makes a window larger than 2147483647"
             }
-            H2Violation::StreamZero(kind) => return write!(f, "{kind} on stream 0"),
-            H2Violation::StreamNotZero(kind) => {
+            Violation::StreamZero(kind) => return write!(f, "{kind} on stream 0"),
+            Violation::StreamNotZero(kind) => {
                 return write!(f, "{kind} on a stream instead of the connection");
             }
-            H2Violation::Padding => "padding as long as its frame or longer",
-            H2Violation::IdleStream(kind) => {
+            Violation::Padding => "padding as long as its frame or longer",
+            Violation::IdleStream(kind) => {
                 return write!(f, "{kind} on a stream that was never opened");
             }
-            H2Violation::ClosedStream(kind) => {
+            Violation::ClosedStream(kind) => {
                 return write!(f, "{kind} on a stream that was closed");
             }
-            H2Violation::Push => "PUSH_PROMISE although push is disabled",
-            H2Violation::BlockInterrupted(kind) => {
+            Violation::Push => "PUSH_PROMISE although push is disabled",
+            Violation::BlockInterrupted(kind) => {
                 return write!(
                     f,
                     "{kind} within a header block, where CONTINUATION is expected"
                 );
             }
-            H2Violation::LoneContinuation => "CONTINUATION without a preceding header block",
-            H2Violation::TooManyContinuations { limit } => {
+            Violation::LoneContinuation => "CONTINUATION without a preceding header block",
+            Violation::TooManyContinuations { limit } => {
                 return write!(f, "more than {limit} CONTINUATION frames in a header block");
             }
-            H2Violation::BlockTooLong { limit_bytes } => {
+            Violation::BlockTooLong { limit_bytes } => {
                 return write!(f, "a header block of more than {limit_bytes} bytes");
             }
-            H2Violation::Hpack(error) => {
+            Violation::Hpack(error) => {
                 return write!(f, "a header block can't be decoded: {error}");
             }
-            H2Violation::ConnectionWindowExceeded => {
-                "more DATA than the connection's window allows"
-            }
-            H2Violation::ZeroIncrement => "WINDOW_UPDATE for the connection with an increment of 0",
-            H2Violation::WindowOverflow => {
+            Violation::ConnectionWindowExceeded => "more DATA than the connection's window allows",
+            Violation::ZeroIncrement => "WINDOW_UPDATE for the connection with an increment of 0",
+            Violation::WindowOverflow => {
                 "WINDOW_UPDATE makes the connection's window larger than 2147483647"
             }
-            H2Violation::GoAwayIncreased => "a second GOAWAY names a later stream than the first",
-            H2Violation::TooManyIdleFrames { limit } => {
+            Violation::GoAwayIncreased => "a second GOAWAY names a later stream than the first",
+            Violation::TooManyIdleFrames { limit } => {
                 return write!(f, "more than {limit} consecutive frames without any effect");
             }
-            H2Violation::TooManyUnread { limit_bytes } => {
+            Violation::TooManyUnread { limit_bytes } => {
                 return write!(
                     f,
                     "too many SETTINGS and PING frames whose acknowledgments are not read (more \
@@ -194,7 +192,7 @@ impl fmt::Display for H2Violation {
     }
 }
 
-impl std::error::Error for H2Violation {}
+impl std::error::Error for Violation {}
 
 /// The first violation in a response: a stream error (RFC 9113 §5.4.2). The peer is always at
 /// fault; the connection and its other streams continue.

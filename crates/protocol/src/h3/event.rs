@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use super::{H3ErrorCode, H3StreamViolation};
+use super::{ErrorCode, StreamViolation};
 
-/// Event of a connection. Each `tag` is the one passed to [`start`](super::H3Connection::start).
+/// Event of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
 ///
 /// Each started request results in any number of `Interim` events, then at most one `Head`, any
 /// number of `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the
 /// request is canceled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum H3Event<'a> {
+pub enum ConnectionEvent<'a> {
     /// All input has been consumed.
     NeedMore,
     /// The peer's settings arrived.
@@ -47,7 +47,7 @@ pub enum H3Event<'a> {
         /// Tag of the request.
         tag: u32,
         /// Error code of the reset. After GOAWAY, it is H3_REQUEST_REJECTED.
-        code: H3ErrorCode,
+        code: ErrorCode,
         /// True if the peer states that it did not process the request, by H3_REQUEST_REJECTED or
         /// by a GOAWAY for an earlier stream. The request can then be retried, whatever its method
         /// (RFC 9114 §4.1.1). After GOAWAY, the QUIC stream is still open, and the caller must
@@ -62,7 +62,7 @@ pub enum H3Event<'a> {
         /// Identifier of the request's stream.
         stream: u64,
         /// First violation in the response.
-        violation: H3StreamViolation,
+        violation: StreamViolation,
     },
     /// The peer will not accept more requests. For each request that it won't process, a `Reset`
     /// follows; the other requests continue.
@@ -75,7 +75,7 @@ pub enum H3Event<'a> {
         /// Identifier of the stream.
         stream: u64,
         /// Code for STOP_SENDING.
-        code: H3ErrorCode,
+        code: ErrorCode,
     },
     /// The caller has nothing to do, for example because a canceled stream ended.
     Ignored,
@@ -83,9 +83,9 @@ pub enum H3Event<'a> {
 
 /// Reason why a request can't be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum H3StartError {
+pub enum StartError {
     /// The client's limit on requests in flight is reached; see
-    /// [`H3Settings::streams`](super::H3Settings::streams).
+    /// [`ClientSettings::streams`](super::ClientSettings::streams).
     OwnLimit,
     /// The peer sent GOAWAY, or the connection failed: no more requests are possible.
     GoingAway,
@@ -97,12 +97,12 @@ pub enum H3StartError {
     },
 }
 
-impl fmt::Display for H3StartError {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            H3StartError::OwnLimit => "all streams are in use",
-            H3StartError::GoingAway => "the connection accepts no more requests",
-            H3StartError::FieldsTooLong { limit_bytes } => {
+            StartError::OwnLimit => "all streams are in use",
+            StartError::GoingAway => "the connection accepts no more requests",
+            StartError::FieldsTooLong { limit_bytes } => {
                 return write!(
                     f,
                     "the server accepts at most {limit_bytes} bytes of headers"
@@ -112,4 +112,4 @@ impl fmt::Display for H3StartError {
     }
 }
 
-impl std::error::Error for H3StartError {}
+impl std::error::Error for StartError {}

@@ -6,7 +6,7 @@ use super::varint;
 
 /// The type of a frame (RFC 9114 §7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum H3FrameType {
+pub enum FrameType {
     /// Part of a body (§7.2.1).
     Data,
     /// A field section (§7.2.2).
@@ -30,68 +30,68 @@ pub enum H3FrameType {
     Unknown,
 }
 
-impl H3FrameType {
+impl FrameType {
     #[inline]
-    fn of(number: u64) -> H3FrameType {
+    fn of(number: u64) -> FrameType {
         match number {
-            0x00 => H3FrameType::Data,
-            0x01 => H3FrameType::Headers,
-            0x03 => H3FrameType::CancelPush,
-            0x04 => H3FrameType::Settings,
-            0x05 => H3FrameType::PushPromise,
-            0x07 => H3FrameType::GoAway,
-            0x0d => H3FrameType::MaxPushId,
-            0x02 | 0x06 | 0x08 | 0x09 => H3FrameType::Http2(number as u8),
-            _ => H3FrameType::Unknown,
+            0x00 => FrameType::Data,
+            0x01 => FrameType::Headers,
+            0x03 => FrameType::CancelPush,
+            0x04 => FrameType::Settings,
+            0x05 => FrameType::PushPromise,
+            0x07 => FrameType::GoAway,
+            0x0d => FrameType::MaxPushId,
+            0x02 | 0x06 | 0x08 | 0x09 => FrameType::Http2(number as u8),
+            _ => FrameType::Unknown,
         }
     }
 }
 
-impl fmt::Display for H3FrameType {
+impl fmt::Display for FrameType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            H3FrameType::Data => "DATA",
-            H3FrameType::Headers => "HEADERS",
-            H3FrameType::CancelPush => "CANCEL_PUSH",
-            H3FrameType::Settings => "SETTINGS",
-            H3FrameType::PushPromise => "PUSH_PROMISE",
-            H3FrameType::GoAway => "GOAWAY",
-            H3FrameType::MaxPushId => "MAX_PUSH_ID",
-            H3FrameType::Http2(0x02) => "PRIORITY of HTTP/2",
-            H3FrameType::Http2(0x06) => "PING of HTTP/2",
-            H3FrameType::Http2(0x08) => "an HTTP/2 WINDOW_UPDATE",
-            H3FrameType::Http2(_) => "CONTINUATION of HTTP/2",
-            H3FrameType::Unknown => "a frame of unknown type",
+            FrameType::Data => "DATA",
+            FrameType::Headers => "HEADERS",
+            FrameType::CancelPush => "CANCEL_PUSH",
+            FrameType::Settings => "SETTINGS",
+            FrameType::PushPromise => "PUSH_PROMISE",
+            FrameType::GoAway => "GOAWAY",
+            FrameType::MaxPushId => "MAX_PUSH_ID",
+            FrameType::Http2(0x02) => "PRIORITY of HTTP/2",
+            FrameType::Http2(0x06) => "PING of HTTP/2",
+            FrameType::Http2(0x08) => "an HTTP/2 WINDOW_UPDATE",
+            FrameType::Http2(_) => "CONTINUATION of HTTP/2",
+            FrameType::Unknown => "a frame of unknown type",
         })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct H3FrameHeader {
-    pub(super) kind: H3FrameType,
+pub(super) struct FrameHeader {
+    pub(super) kind: FrameType,
     /// Length of the payload, in bytes.
     pub(super) length: u64,
 }
 
-impl H3FrameHeader {
+impl FrameHeader {
     /// Parses a header at the start of the input and consumes it. If the header is incomplete,
     /// returns `None` and consumes nothing.
     #[inline]
-    pub(super) fn take(input: &mut &[u8]) -> Option<H3FrameHeader> {
+    pub(super) fn take(input: &mut &[u8]) -> Option<FrameHeader> {
         let mut rest = *input;
-        let kind = H3FrameType::of(varint::take(&mut rest)?);
+        let kind = FrameType::of(varint::take(&mut rest)?);
         let length = varint::take(&mut rest)?;
         *input = rest;
-        Some(H3FrameHeader { kind, length })
+        Some(FrameHeader { kind, length })
     }
 
     /// Parses a header whose first bytes arrived earlier and are in `kept`. If it is still
     /// incomplete, moves the input to `kept` and returns `None`.
-    pub(super) fn take_split(kept: &mut Vec<u8>, input: &mut &[u8]) -> Option<H3FrameHeader> {
+    pub(super) fn take_split(kept: &mut Vec<u8>, input: &mut &[u8]) -> Option<FrameHeader> {
         while let Some((&byte, rest)) = input.split_first() {
             *input = rest;
             kept.push(byte);
-            if let Some(header) = H3FrameHeader::take(&mut kept.as_slice()) {
+            if let Some(header) = FrameHeader::take(&mut kept.as_slice()) {
                 kept.clear();
                 return Some(header);
             }
@@ -101,23 +101,23 @@ impl H3FrameHeader {
 }
 
 /// Returns the number of a frame type that this client sends.
-fn number(kind: H3FrameType) -> u64 {
+fn number(kind: FrameType) -> u64 {
     match kind {
-        H3FrameType::Data => 0x00,
-        H3FrameType::Headers => 0x01,
-        H3FrameType::CancelPush => 0x03,
-        H3FrameType::Settings => 0x04,
-        H3FrameType::PushPromise => 0x05,
-        H3FrameType::GoAway => 0x07,
-        H3FrameType::MaxPushId => 0x0d,
-        H3FrameType::Http2(number) => u64::from(number),
+        FrameType::Data => 0x00,
+        FrameType::Headers => 0x01,
+        FrameType::CancelPush => 0x03,
+        FrameType::Settings => 0x04,
+        FrameType::PushPromise => 0x05,
+        FrameType::GoAway => 0x07,
+        FrameType::MaxPushId => 0x0d,
+        FrameType::Http2(number) => u64::from(number),
         // A reserved type, which receivers ignore (§7.2.8).
-        H3FrameType::Unknown => 0x21,
+        FrameType::Unknown => 0x21,
     }
 }
 
 /// Appends the header of a frame whose payload the caller appends.
-pub(super) fn write_header(out: &mut Vec<u8>, kind: H3FrameType, length: u64) {
+pub(super) fn write_header(out: &mut Vec<u8>, kind: FrameType, length: u64) {
     varint::write(number(kind), out);
     varint::write(length, out);
 }
@@ -129,28 +129,28 @@ mod tests {
     #[test]
     fn headers_are_parsed_as_they_are_written() {
         for byte in 0..0x40 {
-            let kind = H3FrameType::of(byte);
-            let known = kind != H3FrameType::Unknown;
+            let kind = FrameType::of(byte);
+            let known = kind != FrameType::Unknown;
             assert_eq!(known, byte < 10 || byte == 0x0d);
             let mut out = Vec::new();
             write_header(&mut out, kind, 1_000);
             assert!(!known || u64::from(out[0]) == byte);
-            let header = H3FrameHeader {
+            let header = FrameHeader {
                 kind,
                 length: 1_000,
             };
-            assert_eq!(H3FrameHeader::take(&mut out.as_slice()), Some(header));
+            assert_eq!(FrameHeader::take(&mut out.as_slice()), Some(header));
             let mut kept = Vec::new();
             for end in 0..out.len() - 1 {
                 let mut byte = &out[end..=end];
-                assert_eq!(H3FrameHeader::take_split(&mut kept, &mut byte), None);
+                assert_eq!(FrameHeader::take_split(&mut kept, &mut byte), None);
             }
             let mut rest = [&out[out.len() - 1..], b"more"].concat();
             rest.push(0);
             let mut rest = rest.as_slice();
-            let split = H3FrameHeader::take_split(&mut kept, &mut rest);
+            let split = FrameHeader::take_split(&mut kept, &mut rest);
             assert_eq!((split, rest), (Some(header), &b"more\0"[..]));
         }
-        assert_eq!(H3FrameType::of(1 << 40), H3FrameType::Unknown);
+        assert_eq!(FrameType::of(1 << 40), FrameType::Unknown);
     }
 }

@@ -1,7 +1,7 @@
 //! Requests in which some field values or the body differ each time the request is sent.
 
 use super::qpack::Qpack;
-use super::request::H3Request;
+use super::request::EncodedRequest;
 use crate::field_pattern::FieldPattern;
 use crate::h1::{RequestError, RequestSpec};
 use crate::request_fields::RequestScheme;
@@ -10,26 +10,26 @@ use crate::request_fields::RequestScheme;
 ///
 /// Varying values are written as plain octets, without Huffman coding.
 #[derive(Debug, Clone)]
-pub struct H3RequestPattern {
+pub struct RequestPattern {
     fields: FieldPattern,
 }
 
-impl H3RequestPattern {
+impl RequestPattern {
     /// Encodes the fixed parts of a request. A field varies if `is_varying` returns true for its
     /// value. If `body_varies` is true, the body of `spec` only determines whether `content-length`
     /// is sent.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`H3Request::new`].
+    /// Returns the same errors as [`EncodedRequest::new`].
     pub fn new(
         spec: &RequestSpec,
         scheme: RequestScheme,
         is_varying: impl Fn(&str) -> bool,
         body_varies: bool,
-    ) -> Result<H3RequestPattern, RequestError> {
+    ) -> Result<RequestPattern, RequestError> {
         let fields = FieldPattern::new::<Qpack>(spec, scheme, is_varying, body_varies)?;
-        Ok(H3RequestPattern { fields })
+        Ok(RequestPattern { fields })
     }
 
     /// Returns the values of the varying fields in the [`RequestSpec`] from which the pattern was
@@ -46,7 +46,7 @@ impl H3RequestPattern {
         body: &[u8],
         further: Option<(&str, &str)>,
         write_value: impl FnMut(usize, &mut Vec<u8>),
-        request: &mut H3Request,
+        request: &mut EncodedRequest,
     ) {
         request.set_expects(self.fields.expects());
         let body_bytes = body.len() as u64;

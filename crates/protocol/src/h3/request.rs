@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::frame::{self, H3FrameType};
+use super::frame::{self, FrameType};
 use super::qpack::{Qpack, SECTION_PREFIX};
 use super::varint::{VARINT_BYTES_MAX, Varint};
 use crate::h1::{Expects, RequestError, RequestSpec};
@@ -16,7 +16,7 @@ const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
 ///
 /// Its fields use only the static table and literals, so the bytes are valid on every connection.
 #[derive(Clone)]
-pub struct H3Request {
+pub struct EncodedRequest {
     /// Unused space, then the frames.
     bytes: Vec<u8>,
     /// Index at which the frames start.
@@ -26,7 +26,7 @@ pub struct H3Request {
     expects: Expects,
 }
 
-impl H3Request {
+impl EncodedRequest {
     /// Encodes a request with the same header fields as
     /// [`h2::EncodedRequest::new`](crate::h2::EncodedRequest::new).
     ///
@@ -34,11 +34,11 @@ impl H3Request {
     ///
     /// Returns an error if a part of the request isn't valid HTTP, or if its framing contradicts
     /// the body.
-    pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<H3Request, RequestError> {
+    pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<EncodedRequest, RequestError> {
         let block = RequestBlock::new::<Qpack>(spec, scheme)?;
-        let mut request = H3Request {
+        let mut request = EncodedRequest {
             expects: expects_of(spec.method),
-            ..H3Request::default()
+            ..EncodedRequest::default()
         };
         request.write(spec.body, |out| {
             out.extend_from_slice(&block.bytes);
@@ -61,7 +61,7 @@ impl H3Request {
         self.start = length_at - 1;
         out[self.start] = 0x01;
         if !body.is_empty() {
-            frame::write_header(out, H3FrameType::Data, body.len() as u64);
+            frame::write_header(out, FrameType::Data, body.len() as u64);
             out.extend_from_slice(body);
         }
         self.body_bytes = body.len();
@@ -97,11 +97,11 @@ impl H3Request {
     }
 }
 
-impl Default for H3Request {
-    /// Creates an empty request, into which an [`H3RequestPattern`](super::H3RequestPattern) can
+impl Default for EncodedRequest {
+    /// Creates an empty request, into which an [`RequestPattern`](super::RequestPattern) can
     /// encode.
-    fn default() -> H3Request {
-        H3Request {
+    fn default() -> EncodedRequest {
+        EncodedRequest {
             bytes: Vec::new(),
             start: 0,
             body_bytes: 0,
@@ -111,18 +111,19 @@ impl Default for H3Request {
     }
 }
 
-impl PartialEq for H3Request {
-    fn eq(&self, other: &H3Request) -> bool {
-        let key = |request: &H3Request| (request.body_bytes, request.list_bytes, request.expects);
+impl PartialEq for EncodedRequest {
+    fn eq(&self, other: &EncodedRequest) -> bool {
+        let key =
+            |request: &EncodedRequest| (request.body_bytes, request.list_bytes, request.expects);
         key(self) == key(other) && self.wire() == other.wire()
     }
 }
 
-impl Eq for H3Request {}
+impl Eq for EncodedRequest {}
 
-impl fmt::Debug for H3Request {
+impl fmt::Debug for EncodedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("H3Request")
+        f.debug_struct("EncodedRequest")
             .field("wire_bytes", &self.wire().len())
             .field("body_bytes", &self.body_bytes)
             .field("expects", &self.expects)

@@ -1,7 +1,7 @@
 //! SETTINGS of both sides (RFC 9114 §7.2.4, RFC 9204 §5).
 
-use super::frame::{self, H3FrameType};
-use super::{H3Violation, limits, varint};
+use super::frame::{self, FrameType};
+use super::{Violation, limits, varint};
 
 /// Identifiers of settings (RFC 9114 §7.2.4.1, RFC 9204 §5).
 mod id {
@@ -12,8 +12,8 @@ mod id {
 
 /// Settings of this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct H3Settings {
-    /// Maximum number of requests in flight, 1 to [`H3Settings::STREAMS_MAX`]; other values are
+pub struct ClientSettings {
+    /// Maximum number of requests in flight, 1 to [`ClientSettings::STREAMS_MAX`]; other values are
     /// clamped. Memory is reserved for all of them.
     pub streams: u32,
     /// Maximum size of the dynamic table that the peer's encoder may use, 0 to 64 KiB; larger
@@ -21,25 +21,25 @@ pub struct H3Settings {
     pub header_table_bytes: u32,
 }
 
-impl H3Settings {
+impl ClientSettings {
     /// Maximum number of concurrent requests on one connection.
     pub const STREAMS_MAX: u32 = 65_536;
 
     const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;
 
-    pub(super) fn within_bounds(self) -> H3Settings {
-        H3Settings {
-            streams: self.streams.clamp(1, H3Settings::STREAMS_MAX),
+    pub(super) fn within_bounds(self) -> ClientSettings {
+        ClientSettings {
+            streams: self.streams.clamp(1, ClientSettings::STREAMS_MAX),
             header_table_bytes: self
                 .header_table_bytes
-                .min(H3Settings::HEADER_TABLE_MAX_BYTES),
+                .min(ClientSettings::HEADER_TABLE_MAX_BYTES),
         }
     }
 
     /// Appends the SETTINGS frame. Settings with their default value are omitted.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         // Fewer than 64 bytes follow, so the length fits in one byte.
-        frame::write_header(out, H3FrameType::Settings, 0);
+        frame::write_header(out, FrameType::Settings, 0);
         let start = out.len();
         let table_bytes = u64::from(self.header_table_bytes);
         let section_bytes = u64::from(limits::FIELD_SECTION_BYTES_MAX);
@@ -53,9 +53,9 @@ impl H3Settings {
     }
 }
 
-impl Default for H3Settings {
-    fn default() -> H3Settings {
-        H3Settings {
+impl Default for ClientSettings {
+    fn default() -> ClientSettings {
+        ClientSettings {
             streams: 1,
             header_table_bytes: 4_096,
         }
@@ -65,25 +65,25 @@ impl Default for H3Settings {
 /// Settings of the peer. Its settings for QPACK don't matter, because this client's encoder doesn't
 /// use the dynamic table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct H3PeerSettings {
+pub(super) struct PeerSettings {
     /// Largest list of fields that the peer accepts, in bytes as counted by RFC 9114 §4.2.2.
     pub(super) max_field_section_bytes: Option<u64>,
 }
 
-impl H3PeerSettings {
-    pub(super) fn read(payload: &[u8]) -> Result<H3PeerSettings, H3Violation> {
-        let mut settings = H3PeerSettings::default();
+impl PeerSettings {
+    pub(super) fn read(payload: &[u8]) -> Result<PeerSettings, Violation> {
+        let mut settings = PeerSettings::default();
         let (mut table_seen, mut blocked_seen) = (false, false);
         let mut rest = payload;
         while !rest.is_empty() {
             let pair = (varint::take(&mut rest), varint::take(&mut rest));
             let (Some(identifier), Some(value)) = pair else {
-                return Err(H3Violation::FrameLength(H3FrameType::Settings));
+                return Err(Violation::FrameLength(FrameType::Settings));
             };
             let is_repeated = match identifier {
                 // These settings are defined by HTTP/2 and have no counterpart in HTTP/3 (RFC 9114
                 // §7.2.4.1).
-                0x02..=0x05 => return Err(H3Violation::Http2Setting(identifier)),
+                0x02..=0x05 => return Err(Violation::Http2Setting(identifier)),
                 id::QPACK_MAX_TABLE_CAPACITY => std::mem::replace(&mut table_seen, true),
                 id::QPACK_BLOCKED_STREAMS => std::mem::replace(&mut blocked_seen, true),
                 id::MAX_FIELD_SECTION_SIZE => {
@@ -93,7 +93,7 @@ impl H3PeerSettings {
                 _ => false,
             };
             if is_repeated {
-                return Err(H3Violation::SettingTwice(identifier));
+                return Err(Violation::SettingTwice(identifier));
             }
         }
         Ok(settings)
@@ -104,20 +104,20 @@ impl H3PeerSettings {
 mod tests {
     use super::*;
 
-    fn read(settings: &[(u64, u64)]) -> Result<H3PeerSettings, H3Violation> {
+    fn read(settings: &[(u64, u64)]) -> Result<PeerSettings, Violation> {
         let mut payload = Vec::new();
         for (identifier, value) in settings {
             varint::write(*identifier, &mut payload);
             varint::write(*value, &mut payload);
         }
-        H3PeerSettings::read(&payload)
+        PeerSettings::read(&payload)
     }
 
     #[test]
     fn settings_are_read() {
-        assert_eq!(read(&[]), Ok(H3PeerSettings::default()));
+        assert_eq!(read(&[]), Ok(PeerSettings::default()));
         let known = read(&[(1, 4_096), (0x21, 7), (0x08, 1), (6, 1 << 40), (7, 100)]);
-        let expected = H3PeerSettings {
+        let expected = PeerSettings {
             max_field_section_bytes: Some(1 << 40),
         };
         assert_eq!(known, Ok(expected));
@@ -127,34 +127,34 @@ mod tests {
     fn wrong_settings_are_refused() {
         for identifier in 2..=5 {
             let result = read(&[(6, 1), (identifier, 0)]);
-            assert_eq!(result, Err(H3Violation::Http2Setting(identifier)));
+            assert_eq!(result, Err(Violation::Http2Setting(identifier)));
         }
         for identifier in [1, 6, 7] {
             let result = read(&[(identifier, 1), (0x99, 0), (0x99, 0), (identifier, 1)]);
-            assert_eq!(result, Err(H3Violation::SettingTwice(identifier)));
+            assert_eq!(result, Err(Violation::SettingTwice(identifier)));
         }
         for payload in [&b"\x06"[..], b"\x06\x40", b"\x40", b"\x06\x01\x07"] {
-            let length = H3Violation::FrameLength(H3FrameType::Settings);
-            assert_eq!(H3PeerSettings::read(payload), Err(length));
+            let length = Violation::FrameLength(FrameType::Settings);
+            assert_eq!(PeerSettings::read(payload), Err(length));
         }
     }
 
     #[test]
     fn own_settings_are_bounded_and_written() {
-        let silly = H3Settings {
+        let silly = ClientSettings {
             streams: 0,
             header_table_bytes: u32::MAX,
         };
-        let bounded = H3Settings {
+        let bounded = ClientSettings {
             streams: 1,
             header_table_bytes: 65_536,
         };
         assert_eq!(silly.within_bounds(), bounded);
         let mut out = Vec::new();
-        H3Settings::default().write(&mut out);
+        ClientSettings::default().write(&mut out);
         assert_eq!(out, b"\x04\x08\x01\x50\x00\x06\x80\x01\x00\x00");
         out.clear();
-        let without_table = H3Settings {
+        let without_table = ClientSettings {
             header_table_bytes: 0,
             ..silly
         };

@@ -1,6 +1,6 @@
 //! The stream of a request, which carries one exchange.
 
-use super::{H3FrameType, H3Violation, limits};
+use super::{FrameType, Violation, limits};
 use crate::buffer::emptied;
 use crate::compression::Fields;
 use crate::h1::Expects;
@@ -42,7 +42,7 @@ pub(super) enum FrameReading {
 
 /// Content of a slot. By default, it carries no exchange.
 #[derive(Debug, Default)]
-pub(super) struct H3Stream {
+pub(super) struct Stream {
     pub(super) id: u64,
     pub(super) tag: u32,
     pub(super) stage: ExchangeStage,
@@ -55,17 +55,17 @@ pub(super) struct H3Stream {
     pub(super) kept: Vec<u8>,
 }
 
-impl H3Stream {
+impl Stream {
     /// Returns a slot without an exchange, which takes over the memory unless it is large.
     #[inline]
-    pub(super) fn renewed(&mut self) -> H3Stream {
+    pub(super) fn renewed(&mut self) -> Stream {
         let mut kept = emptied(&mut self.kept);
         if kept.capacity() > limits::RETAINED_BUFFER_BYTES_MAX {
             kept = Vec::new();
         }
-        H3Stream {
+        Stream {
             kept,
-            ..H3Stream::default()
+            ..Stream::default()
         }
     }
 
@@ -89,20 +89,20 @@ impl H3Stream {
 
     /// Checks that a frame of this type may follow (RFC 9114 §4.1 and §7.2).
     #[inline]
-    pub(super) fn check_frame(&self, kind: H3FrameType) -> Result<(), H3Violation> {
+    pub(super) fn check_frame(&self, kind: FrameType) -> Result<(), Violation> {
         match (kind, self.stage) {
-            (H3FrameType::Data | H3FrameType::Headers, ExchangeStage::Trailed) => {
-                Err(H3Violation::AfterTrailers(kind))
+            (FrameType::Data | FrameType::Headers, ExchangeStage::Trailed) => {
+                Err(Violation::AfterTrailers(kind))
             }
-            (H3FrameType::Data, ExchangeStage::Response(ResponseStage::Head { .. })) => {
-                Err(H3Violation::DataBeforeHead)
+            (FrameType::Data, ExchangeStage::Response(ResponseStage::Head { .. })) => {
+                Err(Violation::DataBeforeHead)
             }
-            (H3FrameType::Headers, ExchangeStage::Response(ResponseStage::Tunnel)) => {
-                Err(H3Violation::FieldsInTunnel)
+            (FrameType::Headers, ExchangeStage::Response(ResponseStage::Tunnel)) => {
+                Err(Violation::FieldsInTunnel)
             }
-            (H3FrameType::PushPromise, _) => Err(H3Violation::Push),
-            (H3FrameType::Data | H3FrameType::Headers | H3FrameType::Unknown, _) => Ok(()),
-            _ => Err(H3Violation::OnRequestStream(kind)),
+            (FrameType::PushPromise, _) => Err(Violation::Push),
+            (FrameType::Data | FrameType::Headers | FrameType::Unknown, _) => Ok(()),
+            _ => Err(Violation::OnRequestStream(kind)),
         }
     }
 

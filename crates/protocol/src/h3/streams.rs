@@ -1,6 +1,6 @@
 //! Streams of the requests in flight, in a fixed number of slots.
 
-use super::stream::{ExchangeStage, H3Stream};
+use super::stream::{ExchangeStage, Stream};
 use crate::h1::Expects;
 use crate::response_stage::ResponseStage;
 
@@ -15,27 +15,27 @@ const VACANT: u32 = u32::MAX;
 /// many entries as there are slots. Its hash spreads successive identifiers over the table, because
 /// removing one from a row of occupied entries means examining the whole row.
 #[derive(Debug)]
-pub(super) struct H3Streams {
-    slots: Box<[H3Stream]>,
+pub(super) struct Streams {
+    slots: Box<[Stream]>,
     /// Slots without a live stream. The last one in the list is used next.
     vacant: Vec<u32>,
     /// Slots of the live streams, by identifier. The number of entries is a power of two.
     index: Box<[u32]>,
 }
 
-impl H3Streams {
+impl Streams {
     /// Creates slots for `capacity` concurrent streams.
-    pub(super) fn new(capacity: u32) -> H3Streams {
+    pub(super) fn new(capacity: u32) -> Streams {
         let index = (capacity as usize * 2).next_power_of_two().max(2);
-        H3Streams {
-            slots: (0..capacity).map(|_| H3Stream::default()).collect(),
+        Streams {
+            slots: (0..capacity).map(|_| Stream::default()).collect(),
             vacant: (0..capacity).rev().collect(),
             index: vec![VACANT; index].into_boxed_slice(),
         }
     }
 
     /// Returns the streams of a new connection, which take over the memory, except large buffers.
-    pub(super) fn renewed(&mut self) -> H3Streams {
+    pub(super) fn renewed(&mut self) -> Streams {
         let mut slots = std::mem::take(&mut self.slots);
         for stream in &mut slots {
             *stream = stream.renewed();
@@ -45,7 +45,7 @@ impl H3Streams {
         vacant.extend((0..slots.len() as u32).rev());
         let mut index = std::mem::take(&mut self.index);
         index.fill(VACANT);
-        H3Streams {
+        Streams {
             slots,
             vacant,
             index,
@@ -62,11 +62,11 @@ impl H3Streams {
     }
 
     #[inline]
-    pub(super) fn at(&mut self, slot: usize) -> &mut H3Stream {
+    pub(super) fn at(&mut self, slot: usize) -> &mut Stream {
         &mut self.slots[slot]
     }
 
-    pub(super) fn live(&self) -> impl Iterator<Item = &H3Stream> {
+    pub(super) fn live(&self) -> impl Iterator<Item = &Stream> {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
@@ -101,13 +101,13 @@ impl H3Streams {
     }
 
     /// Returns a live stream.
-    pub(super) fn get(&self, id: u64) -> Option<&H3Stream> {
+    pub(super) fn get(&self, id: u64) -> Option<&Stream> {
         self.find(id).map(|slot| &self.slots[slot])
     }
 
     /// Returns the slot of the live stream with this tag.
     pub(super) fn find_tag(&self, tag: u32) -> Option<usize> {
-        let has_tag = |stream: &H3Stream| stream.tag == tag && stream.is_live();
+        let has_tag = |stream: &Stream| stream.tag == tag && stream.is_live();
         self.slots.iter().position(has_tag)
     }
 
@@ -170,11 +170,11 @@ impl H3Streams {
 mod tests {
     use super::*;
 
-    fn open(streams: &mut H3Streams, id: u64) {
+    fn open(streams: &mut Streams, id: u64) {
         streams.open(id, id as u32 + 1, Expects::Body);
     }
 
-    fn close(streams: &mut H3Streams, id: u64) {
+    fn close(streams: &mut Streams, id: u64) {
         let slot = streams.find(id).expect("a live stream");
         streams.close(slot);
         assert_eq!(streams.find(id), None);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_slow_stream_is_found_among_later_ones() {
-        let mut streams = H3Streams::new(2);
+        let mut streams = Streams::new(2);
         open(&mut streams, 0);
         for id in (4..4_000).step_by(4) {
             open(&mut streams, id);
@@ -201,7 +201,7 @@ mod tests {
     /// Compares the result with a list.
     #[test]
     fn streams_are_found_in_any_order() {
-        let mut streams = H3Streams::new(8);
+        let mut streams = Streams::new(8);
         let mut live: Vec<u64> = Vec::new();
         let mut random = 1u64;
         for _ in 0..20_000 {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn large_buffers_are_not_kept() {
-        let mut streams = H3Streams::new(1);
+        let mut streams = Streams::new(1);
         for (bytes, is_kept) in [(100, true), (100_000, false)] {
             open(&mut streams, 0);
             streams.at(0).kept.resize(bytes, 0);

@@ -1,7 +1,7 @@
 //! Unidirectional streams of the peer and their types (RFC 9114 §6.2, RFC 9204 §4.2).
 
 use super::violation::CriticalStream;
-use super::{H3Violation, limits, varint};
+use super::{Violation, limits, varint};
 use crate::buffer::emptied;
 
 /// Types of unidirectional streams.
@@ -87,7 +87,7 @@ impl PeerStreams {
     ///
     /// Returns an error for a push stream, for a second critical stream of the same type, and for
     /// too many streams without a type.
-    pub(super) fn begin(&mut self, id: u64, input: &mut &[u8]) -> Result<PeerStream, H3Violation> {
+    pub(super) fn begin(&mut self, id: u64, input: &mut &[u8]) -> Result<PeerStream, Violation> {
         let Some(number) = self.take_type(id, input)? else {
             return Ok(PeerStream::Untyped);
         };
@@ -95,7 +95,7 @@ impl PeerStreams {
             stream_type::CONTROL => (CriticalStream::Control, &mut self.control),
             stream_type::QPACK_ENCODER => (CriticalStream::Encoder, &mut self.encoder),
             stream_type::QPACK_DECODER => (CriticalStream::Decoder, &mut self.decoder),
-            stream_type::PUSH => return Err(H3Violation::Push),
+            stream_type::PUSH => return Err(Violation::Push),
             _ => {
                 self.discarded[self.next_discarded] = id;
                 self.next_discarded = (self.next_discarded + 1) % self.discarded.len();
@@ -104,11 +104,11 @@ impl PeerStreams {
         };
         match known.replace(id) {
             None => Ok(PeerStream::Critical(critical)),
-            Some(_) => Err(H3Violation::StreamTwice(critical)),
+            Some(_) => Err(Violation::StreamTwice(critical)),
         }
     }
 
-    fn take_type(&mut self, id: u64, input: &mut &[u8]) -> Result<Option<u64>, H3Violation> {
+    fn take_type(&mut self, id: u64, input: &mut &[u8]) -> Result<Option<u64>, Violation> {
         let position = self.untyped.iter().position(|stream| stream.id == id);
         let Some(at) = position else {
             if let Some(number) = varint::take(input) {
@@ -116,7 +116,7 @@ impl PeerStreams {
             }
             if self.untyped.len() == limits::UNTYPED_STREAMS_MAX {
                 let limit = limits::UNTYPED_STREAMS_MAX as u32;
-                return Err(H3Violation::TooManyUntyped { limit });
+                return Err(Violation::TooManyUntyped { limit });
             }
             // An incomplete number has fewer bytes than the longest encoding.
             let mut bytes = [0; varint::VARINT_BYTES_MAX];

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::qpack::QpackError;
-use super::{H3ErrorCode, H3FrameType};
+use super::qpack::DecodeError;
+use super::{ErrorCode, FrameType};
 use crate::compression::FieldFault;
 use crate::response_stage::ResponseFault;
 
@@ -31,7 +31,7 @@ impl fmt::Display for CriticalStream {
 /// A connection error (RFC 9114 §8). The peer is always at fault, and the error ends all streams.
 /// Only the first one is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum H3Violation {
+pub enum Violation {
     /// The control stream doesn't begin with SETTINGS (RFC 9114 §6.2.1).
     NoSettings,
     /// A second SETTINGS (RFC 9114 §7.2.4).
@@ -47,17 +47,17 @@ pub enum H3Violation {
         u64,
     ),
     /// A frame that isn't allowed on the control stream (RFC 9114 §7.2).
-    OnControlStream(H3FrameType),
+    OnControlStream(FrameType),
     /// A frame that isn't allowed on the stream of a request (RFC 9114 §7.2).
-    OnRequestStream(H3FrameType),
+    OnRequestStream(FrameType),
     /// DATA before a final head (RFC 9114 §4.1).
     DataBeforeHead,
     /// HEADERS or DATA after the trailers (RFC 9114 §4.1).
-    AfterTrailers(H3FrameType),
+    AfterTrailers(FrameType),
     /// HEADERS in the tunnel of a CONNECT (RFC 9114 §4.4).
     FieldsInTunnel,
     /// A frame whose fields don't end exactly at the end of its payload (RFC 9114 §7.1).
-    FrameLength(H3FrameType),
+    FrameLength(FrameType),
     /// A stream that ends within a frame (RFC 9114 §7.1).
     FrameTruncated,
     /// A frame on the control stream larger than the limit.
@@ -82,9 +82,9 @@ pub enum H3Violation {
     /// §4.2).
     CriticalStopped,
     /// A field section that can't be decoded (RFC 9204 §2.2).
-    Section(QpackError),
+    Section(DecodeError),
     /// An error on the peer's encoder stream (RFC 9204 §4.3).
-    EncoderStream(QpackError),
+    EncoderStream(DecodeError),
     /// An acknowledgment of insertions into a table that this client doesn't use (RFC 9204 §4.4).
     DecoderStream,
     /// The peer sent too many consecutive frames without progress.
@@ -109,132 +109,130 @@ pub enum H3Violation {
     },
 }
 
-impl H3Violation {
+impl Violation {
     /// Returns the error code with which the connection must be closed.
     #[must_use]
-    pub fn code(self) -> H3ErrorCode {
+    pub fn code(self) -> ErrorCode {
         match self {
-            H3Violation::NoSettings => H3ErrorCode::MISSING_SETTINGS,
-            H3Violation::SettingsTwice
-            | H3Violation::OnControlStream(_)
-            | H3Violation::OnRequestStream(_)
-            | H3Violation::DataBeforeHead
-            | H3Violation::AfterTrailers(_)
-            | H3Violation::FieldsInTunnel => H3ErrorCode::FRAME_UNEXPECTED,
-            H3Violation::Http2Setting(_) | H3Violation::SettingTwice(_) => {
-                H3ErrorCode::SETTINGS_ERROR
+            Violation::NoSettings => ErrorCode::MISSING_SETTINGS,
+            Violation::SettingsTwice
+            | Violation::OnControlStream(_)
+            | Violation::OnRequestStream(_)
+            | Violation::DataBeforeHead
+            | Violation::AfterTrailers(_)
+            | Violation::FieldsInTunnel => ErrorCode::FRAME_UNEXPECTED,
+            Violation::Http2Setting(_) | Violation::SettingTwice(_) => ErrorCode::SETTINGS_ERROR,
+            Violation::FrameLength(_) | Violation::FrameTruncated => ErrorCode::FRAME_ERROR,
+            Violation::Push | Violation::GoAwayIncreased | Violation::GoAwayStream => {
+                ErrorCode::ID_ERROR
             }
-            H3Violation::FrameLength(_) | H3Violation::FrameTruncated => H3ErrorCode::FRAME_ERROR,
-            H3Violation::Push | H3Violation::GoAwayIncreased | H3Violation::GoAwayStream => {
-                H3ErrorCode::ID_ERROR
+            Violation::ServerBidirectional | Violation::StreamTwice(_) => {
+                ErrorCode::STREAM_CREATION_ERROR
             }
-            H3Violation::ServerBidirectional | H3Violation::StreamTwice(_) => {
-                H3ErrorCode::STREAM_CREATION_ERROR
+            Violation::CriticalClosed(_) | Violation::CriticalStopped => {
+                ErrorCode::CLOSED_CRITICAL_STREAM
             }
-            H3Violation::CriticalClosed(_) | H3Violation::CriticalStopped => {
-                H3ErrorCode::CLOSED_CRITICAL_STREAM
-            }
-            H3Violation::Section(_) => H3ErrorCode::QPACK_DECOMPRESSION_FAILED,
-            H3Violation::EncoderStream(_) => H3ErrorCode::QPACK_ENCODER_STREAM_ERROR,
-            H3Violation::DecoderStream => H3ErrorCode::QPACK_DECODER_STREAM_ERROR,
-            H3Violation::FrameTooLong { .. }
-            | H3Violation::TooManyIdleFrames { .. }
-            | H3Violation::TooManyUnread { .. }
-            | H3Violation::TooManyParts { .. }
-            | H3Violation::TooManyUntyped { .. } => H3ErrorCode::EXCESSIVE_LOAD,
+            Violation::Section(_) => ErrorCode::QPACK_DECOMPRESSION_FAILED,
+            Violation::EncoderStream(_) => ErrorCode::QPACK_ENCODER_STREAM_ERROR,
+            Violation::DecoderStream => ErrorCode::QPACK_DECODER_STREAM_ERROR,
+            Violation::FrameTooLong { .. }
+            | Violation::TooManyIdleFrames { .. }
+            | Violation::TooManyUnread { .. }
+            | Violation::TooManyParts { .. }
+            | Violation::TooManyUntyped { .. } => ErrorCode::EXCESSIVE_LOAD,
         }
     }
 }
 
-impl fmt::Display for H3Violation {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            H3Violation::NoSettings => "the server's control stream does not begin with SETTINGS",
-            H3Violation::SettingsTwice => "the server sent SETTINGS twice",
-            H3Violation::Http2Setting(id) => {
+            Violation::NoSettings => "the server's control stream does not begin with SETTINGS",
+            Violation::SettingsTwice => "the server sent SETTINGS twice",
+            Violation::Http2Setting(id) => {
                 return write!(
                     f,
                     "the server sent setting {id:#x}, which exists only in HTTP/2"
                 );
             }
-            H3Violation::SettingTwice(id) => {
+            Violation::SettingTwice(id) => {
                 return write!(f, "the server sent setting {id:#x} twice");
             }
-            H3Violation::OnControlStream(kind) => {
+            Violation::OnControlStream(kind) => {
                 return write!(f, "the server sent {kind} on its control stream");
             }
-            H3Violation::OnRequestStream(kind) => {
+            Violation::OnRequestStream(kind) => {
                 return write!(f, "the server sent {kind} on a request stream");
             }
-            H3Violation::DataBeforeHead => "the server sent DATA before the head of the response",
-            H3Violation::AfterTrailers(kind) => {
+            Violation::DataBeforeHead => "the server sent DATA before the head of the response",
+            Violation::AfterTrailers(kind) => {
                 return write!(f, "the server sent {kind} after the trailers");
             }
-            H3Violation::FieldsInTunnel => "the server sent HEADERS within a tunnel",
-            H3Violation::FrameLength(kind) => {
+            Violation::FieldsInTunnel => "the server sent HEADERS within a tunnel",
+            Violation::FrameLength(kind) => {
                 return write!(f, "the server sent {kind} with an invalid length");
             }
-            H3Violation::FrameTruncated => "the server ended a stream in the middle of a frame",
-            H3Violation::Push => "the server used server push, which is not allowed",
-            H3Violation::GoAwayIncreased => {
+            Violation::FrameTruncated => "the server ended a stream in the middle of a frame",
+            Violation::Push => "the server used server push, which is not allowed",
+            Violation::GoAwayIncreased => {
                 "the server's second GOAWAY names a later stream than its first"
             }
-            H3Violation::GoAwayStream => {
+            Violation::GoAwayStream => {
                 "the server's GOAWAY identifies a stream that carries no request"
             }
-            H3Violation::ServerBidirectional => "the server opened a bidirectional stream",
-            H3Violation::StreamTwice(kind) => {
+            Violation::ServerBidirectional => "the server opened a bidirectional stream",
+            Violation::StreamTwice(kind) => {
                 return write!(f, "the server opened a second {kind}");
             }
-            H3Violation::CriticalClosed(kind) => {
+            Violation::CriticalClosed(kind) => {
                 return write!(f, "the server closed its {kind}");
             }
-            H3Violation::CriticalStopped => {
+            Violation::CriticalStopped => {
                 "the server does not read the client's control and decoder streams"
             }
-            H3Violation::Section(error) => {
+            Violation::Section(error) => {
                 return write!(f, "the server's headers can't be decoded: {error}");
             }
-            H3Violation::EncoderStream(error) => {
+            Violation::EncoderStream(error) => {
                 return write!(
                     f,
                     "the server's QPACK encoder stream can't be read: {error}"
                 );
             }
-            H3Violation::DecoderStream => {
+            Violation::DecoderStream => {
                 "the server acknowledged table entries that were never inserted"
             }
-            H3Violation::FrameTooLong { .. }
-            | H3Violation::TooManyIdleFrames { .. }
-            | H3Violation::TooManyUnread { .. }
-            | H3Violation::TooManyParts { .. }
-            | H3Violation::TooManyUntyped { .. } => return self.write_limit(f),
+            Violation::FrameTooLong { .. }
+            | Violation::TooManyIdleFrames { .. }
+            | Violation::TooManyUnread { .. }
+            | Violation::TooManyParts { .. }
+            | Violation::TooManyUntyped { .. } => return self.write_limit(f),
         })
     }
 }
 
-impl H3Violation {
+impl Violation {
     /// Formats a violation in which the server exceeded one of this client's limits.
     fn write_limit(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            H3Violation::FrameTooLong { limit_bytes } => write!(
+            Violation::FrameTooLong { limit_bytes } => write!(
                 f,
                 "the server sent a frame of more than {limit_bytes} bytes on its control stream"
             ),
-            H3Violation::TooManyIdleFrames { limit } => write!(
+            Violation::TooManyIdleFrames { limit } => write!(
                 f,
                 "the server sent more than {limit} consecutive frames without any effect"
             ),
-            H3Violation::TooManyUnread { limit_bytes } => write!(
+            Violation::TooManyUnread { limit_bytes } => write!(
                 f,
                 "the server does not read the QPACK decoder stream (more than {limit_bytes} bytes \
                  are unsent)"
             ),
-            H3Violation::TooManyParts { limit_bytes } => write!(
+            Violation::TooManyParts { limit_bytes } => write!(
                 f,
                 "the server sent more than {limit_bytes} bytes of incomplete headers"
             ),
-            H3Violation::TooManyUntyped { limit } => {
+            Violation::TooManyUntyped { limit } => {
                 write!(
                     f,
                     "the server opened more than {limit} streams without a type"
@@ -245,12 +243,12 @@ impl H3Violation {
     }
 }
 
-impl std::error::Error for H3Violation {}
+impl std::error::Error for Violation {}
 
 /// A violation in a response: a stream error (RFC 9114 §8). Only the first one is reported. The
 /// peer is always at fault. The connection and its other streams continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum H3StreamViolation {
+pub enum StreamViolation {
     /// The response is malformed (RFC 9114 §4.1.2).
     Malformed(ResponseFault),
     /// A field section longer than SETTINGS_MAX_FIELD_SECTION_SIZE permits (RFC 9114 §4.2.2).
@@ -260,36 +258,36 @@ pub enum H3StreamViolation {
     },
 }
 
-impl H3StreamViolation {
+impl StreamViolation {
     /// Returns the error code with which the stream must be reset and stopped.
     #[must_use]
-    pub fn code(self) -> H3ErrorCode {
+    pub fn code(self) -> ErrorCode {
         match self {
-            H3StreamViolation::SectionTooLong { .. }
-            | H3StreamViolation::Malformed(
+            StreamViolation::SectionTooLong { .. }
+            | StreamViolation::Malformed(
                 ResponseFault::TooManyInterim { .. }
                 | ResponseFault::Fields(FieldFault::ListTooLong { .. }),
-            ) => H3ErrorCode::EXCESSIVE_LOAD,
-            H3StreamViolation::Malformed(_) => H3ErrorCode::MESSAGE_ERROR,
+            ) => ErrorCode::EXCESSIVE_LOAD,
+            StreamViolation::Malformed(_) => ErrorCode::MESSAGE_ERROR,
         }
     }
 }
 
-impl From<ResponseFault> for H3StreamViolation {
-    fn from(fault: ResponseFault) -> H3StreamViolation {
-        H3StreamViolation::Malformed(fault)
+impl From<ResponseFault> for StreamViolation {
+    fn from(fault: ResponseFault) -> StreamViolation {
+        StreamViolation::Malformed(fault)
     }
 }
 
-impl fmt::Display for H3StreamViolation {
+impl fmt::Display for StreamViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            H3StreamViolation::Malformed(fault) => fault.fmt(f),
-            H3StreamViolation::SectionTooLong { limit_bytes } => {
+            StreamViolation::Malformed(fault) => fault.fmt(f),
+            StreamViolation::SectionTooLong { limit_bytes } => {
                 write!(f, "headers of more than {limit_bytes} bytes")
             }
         }
     }
 }
 
-impl std::error::Error for H3StreamViolation {}
+impl std::error::Error for StreamViolation {}

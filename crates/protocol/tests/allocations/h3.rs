@@ -2,7 +2,9 @@
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::RequestScheme;
-use prony_protocol::h3::{H3Connection, H3Event, H3Request, H3RequestPattern, H3Settings};
+use prony_protocol::h3::{
+    ClientSettings, Connection, ConnectionEvent, EncodedRequest, RequestPattern,
+};
 
 use crate::{allocations, most_held};
 
@@ -34,8 +36,8 @@ fn frame(kind: u8, payload: &[u8], out: &mut Vec<u8>) {
 
 /// A client, its buffers, and the server's output in one round.
 struct Round {
-    connection: H3Connection,
-    request: H3Request,
+    connection: Connection,
+    request: EncodedRequest,
     out: Vec<u8>,
     input: Vec<u8>,
     next_stream: u64,
@@ -45,14 +47,15 @@ struct Round {
 
 impl Round {
     fn new() -> Round {
-        let settings = H3Settings {
+        let settings = ClientSettings {
             streams: STREAMS,
             // With this size, the Required Insert Count is sent modulo 128, in one byte.
             header_table_bytes: 2_048,
         };
         let mut round = Round {
-            connection: H3Connection::new(settings),
-            request: H3Request::new(&spec(b"abc"), RequestScheme::Https).expect("a valid request"),
+            connection: Connection::new(settings),
+            request: EncodedRequest::new(&spec(b"abc"), RequestScheme::Https)
+                .expect("a valid request"),
             out: Vec::new(),
             input: Vec::new(),
             next_stream: 0,
@@ -105,7 +108,7 @@ impl Round {
             self.input = input;
             assert!(matches!(
                 self.connection.finished(stream),
-                Ok(H3Event::End { .. })
+                Ok(ConnectionEvent::End { .. })
             ));
         }
         self.feed(CONTROL, &[0x21, 3, 1, 2, 3], 2);
@@ -120,7 +123,7 @@ impl Round {
                 .connection
                 .next(stream, &mut input)
                 .expect("no violation")
-                != H3Event::NeedMore
+                != ConnectionEvent::NeedMore
             {}
         }
     }
@@ -164,9 +167,9 @@ fn the_next_connection_allocates_nothing() {
 #[test]
 fn rendering_a_request_allocates_nothing_once_warm() {
     let is_varying = |value: &str| value == "/";
-    let pattern = H3RequestPattern::new(&spec(b"x"), RequestScheme::Https, is_varying, true);
+    let pattern = RequestPattern::new(&spec(b"x"), RequestScheme::Https, is_varying, true);
     let pattern = pattern.expect("a valid request");
-    let mut request = H3Request::default();
+    let mut request = EncodedRequest::default();
     let mut render = |number: u8| {
         let write = |_: usize, out: &mut Vec<u8>| out.extend_from_slice(&[b'/', b'0' + number]);
         pattern.encode(b"a body", Some(("cookie", "a=b")), write, &mut request);
@@ -213,7 +216,7 @@ fn a_hostile_peer_causes_little_memory_use() {
                 let bytes = input.len() - usize::from(tag > 2);
                 for mut piece in input[..bytes].chunks(1_000) {
                     while let Ok(event) = round.connection.next(stream, &mut piece)
-                        && event != H3Event::NeedMore
+                        && event != ConnectionEvent::NeedMore
                     {}
                 }
                 if round.connection.is_going_away() {

@@ -215,8 +215,8 @@ proptest! {
                 prop_assert_eq!(trace.head.map(|head| head.status), other.code);
             }
             (ExchangeEnd::End { .. }, parsed) => prop_assert!(false, "httparse fails: {parsed:?}"),
-            (ExchangeEnd::H1Violation(violation), Ok(_)) => {
-                use prony_protocol::h1::H1Violation::*;
+            (ExchangeEnd::Violation(violation), Ok(_)) => {
+                use prony_protocol::h1::Violation::*;
                 let stricter = matches!(violation, Upgrade | SpaceBeforeFields);
                 prop_assert!(stricter, "only httparse accepts: {violation}");
             }

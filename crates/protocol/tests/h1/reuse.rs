@@ -1,8 +1,6 @@
 //! Tests that reuse one parser for many exchanges on a connection.
 
-use prony_protocol::h1::{
-    Eof, Expects, H1Violation, Limits, ResponseEvent, ResponseParser, Version,
-};
+use prony_protocol::h1::{Eof, Expects, Limits, ResponseEvent, ResponseParser, Version, Violation};
 
 fn parser() -> ResponseParser {
     ResponseParser::new(Limits::default())
@@ -42,7 +40,7 @@ fn unsolicited_bytes_are_a_violation() {
     assert_eq!(parser.next(&mut nothing), Ok(ResponseEvent::NeedMore));
     assert_eq!(parser.eof(), Eof::Idle);
     let mut input: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\r\n";
-    assert_eq!(parser.next(&mut input), Err(H1Violation::BytesAfterEnd));
+    assert_eq!(parser.next(&mut input), Err(Violation::BytesAfterEnd));
 
     parser.start(Expects::Body);
     let mut input: &[u8] = b"HTTP/1.1 204 \r\n\r\n\r\n";
@@ -55,8 +53,8 @@ fn unsolicited_bytes_are_a_violation() {
         Ok(ResponseEvent::End { reusable: true })
     );
     assert_eq!(parser.next(&mut nothing), Ok(ResponseEvent::NeedMore));
-    assert_eq!(parser.next(&mut input), Err(H1Violation::BytesAfterEnd));
-    assert_eq!(parser.next(&mut nothing), Err(H1Violation::BytesAfterEnd));
+    assert_eq!(parser.next(&mut input), Err(Violation::BytesAfterEnd));
+    assert_eq!(parser.next(&mut nothing), Err(Violation::BytesAfterEnd));
 }
 
 #[test]

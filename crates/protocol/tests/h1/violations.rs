@@ -1,6 +1,6 @@
 //! Tests of responses that aren't valid HTTP/1, and of the violations that are reported.
 
-use prony_protocol::h1::H1Violation::{self, *};
+use prony_protocol::h1::Violation::{self, *};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use crate::answer;
@@ -10,7 +10,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// Valid bytes, the invalid bytes that follow, and the expected violation.
-pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
+pub(crate) type Row = (&'static str, &'static [u8], Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[
     ("", b"<html>hello</html>", NotHttp),
@@ -238,7 +238,7 @@ fn check(rows: &[Row]) {
         let ending = answer(Expects::Body, &bytes).ending;
         assert_eq!(
             ending,
-            ExchangeEnd::H1Violation(row.2),
+            ExchangeEnd::Violation(row.2),
             "{}",
             bytes.escape_ascii()
         );
@@ -272,14 +272,14 @@ fn broken_chunks() {
 
 /// Checks that a repeated sequence of bytes causes the violation as soon as it exceeds the limit,
 /// but not before.
-fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: H1Violation) {
+fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: Violation) {
     let mut parser = ResponseParser::new(limits);
     let mut long = before.to_vec();
     for _ in 0..100_000 / repeated.len() {
         long.extend_from_slice(repeated);
     }
     let whole = drive(&mut parser, Expects::Body, [long.as_slice()]);
-    assert_eq!(whole.ending, ExchangeEnd::H1Violation(violation));
+    assert_eq!(whole.ending, ExchangeEnd::Violation(violation));
     let split = drive(&mut parser, Expects::Body, long.chunks(7));
     assert_eq!(split, whole);
 }
@@ -338,7 +338,7 @@ fn a_limit_is_the_last_size_allowed() {
     let trace = drive(&mut parser, Expects::Body, [sized(501).as_bytes()]);
     assert_eq!(
         trace.ending,
-        ExchangeEnd::H1Violation(HeadTooLong { limit_bytes: 500 })
+        ExchangeEnd::Violation(HeadTooLong { limit_bytes: 500 })
     );
 }
 
@@ -359,10 +359,10 @@ fn the_limit_on_a_chunk_line_applies_to_each_line() {
         ending("00001;ab\r\na\r\n00001;cd\r\nb\r\n000000;e\r\n\r\n"),
         end
     );
-    let line = ExchangeEnd::H1Violation(ChunkLineTooLong { limit_bytes: 10 });
+    let line = ExchangeEnd::Violation(ChunkLineTooLong { limit_bytes: 10 });
     assert_eq!(ending("00001;abc\r\na\r\n0\r\n\r\n"), line);
     assert_eq!(ending("0\r\nA: b\r\n\r\n"), end);
-    let trailer = ExchangeEnd::H1Violation(TrailerTooLong { limit_bytes: 8 });
+    let trailer = ExchangeEnd::Violation(TrailerTooLong { limit_bytes: 8 });
     assert_eq!(ending("0\r\nA: bc\r\n\r\n"), trailer);
 }
 

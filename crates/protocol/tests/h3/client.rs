@@ -1,12 +1,12 @@
 //! A client under test and its scripted server. Events and frames are represented as short lines.
 
-use prony_protocol::h3::H3Settings;
+use prony_protocol::h3::ClientSettings;
 
 use crate::bodies::h3::drive::{self, Step, TraceEvent};
 use crate::bodies::h3::frames;
 
 /// Settings for a few streams.
-pub(crate) const SMALL: H3Settings = H3Settings {
+pub(crate) const SMALL: ClientSettings = ClientSettings {
     streams: 4,
     header_table_bytes: 4_096,
 };
@@ -27,7 +27,7 @@ impl Client {
         Client::with(SMALL, &[])
     }
 
-    pub(crate) fn with(settings: H3Settings, peer: &[(u64, u64)]) -> Client {
+    pub(crate) fn with(settings: ClientSettings, peer: &[(u64, u64)]) -> Client {
         let mut client = Client::fresh(settings);
         let events = client.receive(CONTROL, &frames::control(peer));
         assert_eq!(events, ["settings"]);
@@ -36,7 +36,7 @@ impl Client {
     }
 
     /// Creates a client that has received nothing yet.
-    pub(crate) fn fresh(settings: H3Settings) -> Client {
+    pub(crate) fn fresh(settings: ClientSettings) -> Client {
         Client {
             inner: drive::Client::new(settings),
         }

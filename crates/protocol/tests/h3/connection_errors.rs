@@ -1,26 +1,26 @@
 //! Tests of connection errors: the violation and its code.
 
-use prony_protocol::h3::H3ErrorCode;
+use prony_protocol::h3::ErrorCode;
 
 use crate::bodies::h3::drive::{Step, TraceEvent, trace};
 use crate::bodies::h3::frames::{self, data, frame, head, headers, settings, varint, varints};
 use crate::client::{CONTROL, DECODER, ENCODER, OTHER, SMALL, established};
 
-pub(crate) type Row = (Vec<Step>, &'static str, H3ErrorCode);
+pub(crate) type Row = (Vec<Step>, &'static str, ErrorCode);
 
-const UNEXPECTED: H3ErrorCode = H3ErrorCode::FRAME_UNEXPECTED;
-const FRAME_ERROR: H3ErrorCode = H3ErrorCode::FRAME_ERROR;
-const ID_ERROR: H3ErrorCode = H3ErrorCode::ID_ERROR;
-const SETTINGS_ERROR: H3ErrorCode = H3ErrorCode::SETTINGS_ERROR;
-const CREATION_ERROR: H3ErrorCode = H3ErrorCode::STREAM_CREATION_ERROR;
-const CLOSED_CRITICAL: H3ErrorCode = H3ErrorCode::CLOSED_CRITICAL_STREAM;
-const EXCESSIVE_LOAD: H3ErrorCode = H3ErrorCode::EXCESSIVE_LOAD;
+const UNEXPECTED: ErrorCode = ErrorCode::FRAME_UNEXPECTED;
+const FRAME_ERROR: ErrorCode = ErrorCode::FRAME_ERROR;
+const ID_ERROR: ErrorCode = ErrorCode::ID_ERROR;
+const SETTINGS_ERROR: ErrorCode = ErrorCode::SETTINGS_ERROR;
+const CREATION_ERROR: ErrorCode = ErrorCode::STREAM_CREATION_ERROR;
+const CLOSED_CRITICAL: ErrorCode = ErrorCode::CLOSED_CRITICAL_STREAM;
+const EXCESSIVE_LOAD: ErrorCode = ErrorCode::EXCESSIVE_LOAD;
 
 fn bytes(stream: u64, bytes: &[u8]) -> Step {
     Step::Bytes(stream, bytes.to_vec())
 }
 
-fn row(step: Step, violation: &'static str, code: H3ErrorCode) -> Row {
+fn row(step: Step, violation: &'static str, code: ErrorCode) -> Row {
     (vec![step], violation, code)
 }
 
@@ -187,9 +187,9 @@ fn closed_streams() -> Vec<Row> {
 }
 
 fn qpack() -> Vec<Row> {
-    let section = H3ErrorCode::QPACK_DECOMPRESSION_FAILED;
-    let encoder = H3ErrorCode::QPACK_ENCODER_STREAM_ERROR;
-    let decoder = H3ErrorCode::QPACK_DECODER_STREAM_ERROR;
+    let section = ErrorCode::QPACK_DECOMPRESSION_FAILED;
+    let encoder = ErrorCode::QPACK_ENCODER_STREAM_ERROR;
+    let decoder = ErrorCode::QPACK_DECODER_STREAM_ERROR;
     let mut rows = vec![
         row(bytes(0, &headers(b"")), "Section(Truncated)", section),
         row(bytes(0, &headers(b"\0")), "Section(Truncated)", section),
@@ -226,7 +226,7 @@ fn qpack() -> Vec<Row> {
 
 /// Returns steps of a server on a new connection.
 pub(crate) fn opening_rows() -> Vec<Row> {
-    let missing = H3ErrorCode::MISSING_SETTINGS;
+    let missing = ErrorCode::MISSING_SETTINGS;
     let mut rows = Vec::new();
     for kind in [0, 1, 2, 3, 5, 6, 7, 13, 0x21] {
         let step = bytes(CONTROL, &[&b"\0"[..], &frame(kind, b"\0")].concat());
@@ -255,7 +255,7 @@ pub(crate) fn opening_rows() -> Vec<Row> {
     rows
 }
 
-fn check(steps: &[Step], violation: &str, code: H3ErrorCode) {
+fn check(steps: &[Step], violation: &str, code: ErrorCode) {
     let (seen, ..) = trace(SMALL, steps, std::iter::once);
     let Some(TraceEvent::Violation(last)) = seen.last() else {
         panic!("no violation in {seen:?} for {steps:?}");

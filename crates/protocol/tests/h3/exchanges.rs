@@ -1,6 +1,6 @@
 //! Tests of exchanges, the ends of streams, and the end of a connection.
 
-use prony_protocol::h3::{H3Event, H3Settings, H3StartError, UnfinishedRequest};
+use prony_protocol::h3::{ClientSettings, ConnectionEvent, StartError, UnfinishedRequest};
 
 use crate::bodies::h3::drive::{Client as Driver, request};
 use crate::bodies::h3::frames::{self, data, head, headers, section};
@@ -165,7 +165,7 @@ fn the_own_limit_and_the_limit_of_fields() {
         client.get(tag);
     }
     let connection = &client.inner.connection;
-    assert_eq!(connection.can_start(), Err(H3StartError::OwnLimit));
+    assert_eq!(connection.can_start(), Err(StartError::OwnLimit));
     assert!(!connection.is_going_away());
     client.inner.cancel(2);
     let connection = &mut client.inner.connection;
@@ -173,7 +173,7 @@ fn the_own_limit_and_the_limit_of_fields() {
     let list_bytes = request("GET", b"").list_bytes();
     assert!((250..=270).contains(&list_bytes), "{list_bytes}");
     let long = request("POST", &[7; 100]);
-    let too_long = H3StartError::FieldsTooLong { limit_bytes: 270 };
+    let too_long = StartError::FieldsTooLong { limit_bytes: 270 };
     assert_eq!(connection.start(&long, 16, 9), Err(too_long));
     assert_eq!(connection.active(), 3);
 }
@@ -195,7 +195,7 @@ fn goaway_rejects_later_requests() {
         ]
     );
     let connection = &client.inner.connection;
-    assert_eq!(connection.can_start(), Err(H3StartError::GoingAway));
+    assert_eq!(connection.can_start(), Err(StartError::GoingAway));
     assert!(connection.is_going_away());
     let mut unfinished: Vec<UnfinishedRequest> = connection.unfinished().collect();
     unfinished.sort_by_key(|left| left.tag);
@@ -263,7 +263,7 @@ fn a_restarted_connection_has_forgotten_everything() {
 
 #[test]
 fn one_of_many_streams_lasts() {
-    let settings = H3Settings {
+    let settings = ClientSettings {
         streams: 2,
         ..SMALL
     };
@@ -285,10 +285,13 @@ fn bytes_on_other_streams_are_ignored() {
     // One of this client's own streams, and the stream of a request that was never started.
     for stream in [2, 400] {
         let mut input = &b"\x00\x04\x00"[..];
-        assert_eq!(connection.next(stream, &mut input), Ok(H3Event::NeedMore));
+        assert_eq!(
+            connection.next(stream, &mut input),
+            Ok(ConnectionEvent::NeedMore)
+        );
         assert!(input.is_empty());
-        assert_eq!(connection.finished(stream), Ok(H3Event::Ignored));
+        assert_eq!(connection.finished(stream), Ok(ConnectionEvent::Ignored));
     }
-    assert_eq!(connection.stopped(400), Ok(H3Event::Ignored));
+    assert_eq!(connection.stopped(400), Ok(ConnectionEvent::Ignored));
     assert_eq!(connection.tag_of(400), None);
 }

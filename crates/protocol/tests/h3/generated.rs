@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use prony_protocol::h3::H3Settings;
-use prony_protocol::h3::qpack::QpackDecoder;
+use prony_protocol::h3::ClientSettings;
+use prony_protocol::h3::qpack::Decoder;
 
 use crate::bodies::drive::pieces;
 use crate::bodies::h3::drive::{Client, TraceEvent};
@@ -107,7 +107,7 @@ proptest! {
         step in 1..100usize,
     ) {
         let mut encoder = Encoder::new(limit);
-        let mut decoder = QpackDecoder::new(limit as u32, u32::MAX);
+        let mut decoder = Decoder::new(limit as u32, u32::MAX);
         decoder.keep_texts();
         encoder.set_capacity(limit);
         for (number, response) in responses.iter().enumerate() {
@@ -141,7 +141,7 @@ proptest! {
     fn any_section_is_decoded_or_refused(
         parts in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..60)), 1..20),
     ) {
-        let mut decoder = QpackDecoder::new(4_096, 1_000);
+        let mut decoder = Decoder::new(4_096, 1_000);
         for (is_section, bytes) in &parts {
             let result = match is_section {
                 true => decoder.decode(0, bytes).map(|_| ()),
@@ -164,7 +164,7 @@ proptest! {
         frame_bytes in 1..1_000usize,
         steps in prop::collection::vec(any::<u8>(), 1..5),
     ) {
-        let settings = H3Settings { streams: 3, ..SMALL };
+        let settings = ClientSettings { streams: 3, ..SMALL };
         let mut client = Client::new(settings);
         let mut encoder = Encoder::new(4_096);
         client.receive(CONTROL, &frames::control(&[]));

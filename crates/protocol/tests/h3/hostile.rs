@@ -1,6 +1,6 @@
 //! Tests of the limits on the cost that a server can cause.
 
-use prony_protocol::h3::H3Violation;
+use prony_protocol::h3::Violation;
 
 use crate::bodies::h3::drive::TraceEvent;
 use crate::bodies::h3::frames::{self, data, frame, head, headers, varint, varints};
@@ -123,7 +123,7 @@ fn streams_without_a_type_are_limited() {
 
 #[test]
 fn incomplete_sections_are_limited() {
-    let settings = prony_protocol::h3::H3Settings {
+    let settings = prony_protocol::h3::ClientSettings {
         streams: 100,
         ..Default::default()
     };
@@ -135,7 +135,7 @@ fn incomplete_sections_are_limited() {
     });
     let limit_bytes = 1_024 * 1_024 + 100 * 1_024;
     assert_eq!(count, limit_bytes as usize / 50_000);
-    let violation = H3Violation::TooManyParts { limit_bytes };
+    let violation = Violation::TooManyParts { limit_bytes };
     assert_eq!(last(&client), format!("{violation:?}"));
     // Sections of canceled streams no longer count toward the limit.
     let mut client = Client::with(settings, &[]);

@@ -2,9 +2,9 @@
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{Expects, RequestError, RequestSpec, Version};
-use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, RequestScheme};
-use prony_protocol::h3::qpack::{FieldFault, QpackDecoder};
-use prony_protocol::h3::{H3Request, H3RequestPattern};
+use prony_protocol::h2::{self, RequestScheme};
+use prony_protocol::h3::qpack::{self, FieldFault};
+use prony_protocol::h3::{EncodedRequest, RequestPattern};
 
 const SPEC: RequestSpec = RequestSpec {
     method: "GET",
@@ -26,12 +26,12 @@ fn take(bytes: &mut &[u8]) -> usize {
 }
 
 /// Returns the field lines of a request, and the body.
-fn read(request: &H3Request) -> (String, Vec<u8>) {
+fn read(request: &EncodedRequest) -> (String, Vec<u8>) {
     let mut rest = request.wire();
     assert_eq!(take(&mut rest), 1, "HEADERS");
     let length = take(&mut rest);
     let (section, mut rest) = rest.split_at(length);
-    let mut decoder = QpackDecoder::new(0, u32::MAX);
+    let mut decoder = qpack::Decoder::new(0, u32::MAX);
     decoder.keep_texts();
     let fields = decoder.decode(0, section).expect("a valid section");
     assert_eq!(fields.list_bytes, u64::from(request.list_bytes()));
@@ -49,8 +49,8 @@ fn read(request: &H3Request) -> (String, Vec<u8>) {
 
 /// Returns the field lines of the same request in HTTP/2, decoded by another implementation.
 fn lines_in_http2(spec: &RequestSpec, scheme: RequestScheme) -> String {
-    let request = EncodedRequest::new(spec, scheme).expect("a valid request");
-    let mut connection = Connection::new(ClientSettings::default());
+    let request = h2::EncodedRequest::new(spec, scheme).expect("a valid request");
+    let mut connection = h2::Connection::new(h2::ClientSettings::default());
     connection.take_output(&mut Vec::new(), |_| b"");
     connection
         .start(&request, 0)
@@ -101,7 +101,7 @@ fn fields_are_the_same_as_in_http2() {
             ..SPEC
         };
         for scheme in [RequestScheme::Http, RequestScheme::Https] {
-            let request = H3Request::new(&spec, scheme).expect("a valid request");
+            let request = EncodedRequest::new(&spec, scheme).expect("a valid request");
             let (lines, sent) = read(&request);
             assert_eq!(lines, lines_in_http2(&spec, scheme));
             assert_eq!(sent, body);
@@ -117,7 +117,7 @@ fn the_bytes_of_a_request() {
         body: b"abc",
         ..SPEC
     };
-    let request = H3Request::new(&spec, RequestScheme::Https).expect("a valid request");
+    let request = EncodedRequest::new(&spec, RequestScheme::Https).expect("a valid request");
     let expected: &[&[u8]] = &[
         // HEADERS with POST, https, host, /, accept, user-agent and content-length.
         b"\x01\x13\x00\x00\xd4\xd7\x50\x83\x9c\xe8\x4f\xc1\xdd\x5f\x50\x02~~\x54\x013",
@@ -145,14 +145,14 @@ fn methods_and_invalid_requests() {
             target,
             ..SPEC
         };
-        let request = H3Request::new(&spec, RequestScheme::Https).expect("a valid request");
+        let request = EncodedRequest::new(&spec, RequestScheme::Https).expect("a valid request");
         assert_eq!(request.expects(), expects);
     }
     let spec = RequestSpec {
         method: "a b",
         ..SPEC
     };
-    let result = H3Request::new(&spec, RequestScheme::Https);
+    let result = EncodedRequest::new(&spec, RequestScheme::Https);
     assert!(matches!(result, Err(RequestError::Method(_))));
 }
 
@@ -169,11 +169,11 @@ fn a_pattern_yields_the_fields_of_a_whole_request() {
         ..SPEC
     };
     let is_varying = |value: &str| value.contains(MARK);
-    let pattern = H3RequestPattern::new(&spec, RequestScheme::Https, is_varying, true);
+    let pattern = RequestPattern::new(&spec, RequestScheme::Https, is_varying, true);
     let pattern = pattern.expect("a valid request");
     let values: Vec<&str> = pattern.varying_values().collect();
     assert_eq!(values, ["/mark", "mark"]);
-    let mut rendered = H3Request::default();
+    let mut rendered = EncodedRequest::default();
     for length in [0, 1, 40, 126, 127, 20_000, 3] {
         let (path, value) = (format!("/{}", "p".repeat(length)), "~".repeat(length));
         let body = vec![b'b'; length.max(1)];
@@ -188,7 +188,7 @@ fn a_pattern_yields_the_fields_of_a_whole_request() {
             body: &body,
             ..spec
         };
-        let whole = H3Request::new(&whole, RequestScheme::Https).expect("a valid request");
+        let whole = EncodedRequest::new(&whole, RequestScheme::Https).expect("a valid request");
         let (lines, sent) = read(&rendered);
         assert_eq!(lines, read(&whole).0 + "cookie: a=b\r\n");
         assert_eq!(sent, body);

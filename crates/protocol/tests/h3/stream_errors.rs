@@ -1,16 +1,16 @@
 //! Tests of stream errors: the violation, its code, and that other streams and the connection
 //! continue.
 
-use prony_protocol::h3::{H3ErrorCode, H3Event};
+use prony_protocol::h3::{ConnectionEvent, ErrorCode};
 
 use crate::bodies::h3::drive::{Step, TraceEvent, run};
 use crate::bodies::h3::frames::{data, head, headers, section, varints};
 use crate::client::{SMALL, established, lines_of};
 
-pub(crate) type Row = (Vec<Step>, &'static str, H3ErrorCode);
+pub(crate) type Row = (Vec<Step>, &'static str, ErrorCode);
 
-const MESSAGE_ERROR: H3ErrorCode = H3ErrorCode::MESSAGE_ERROR;
-const EXCESSIVE_LOAD: H3ErrorCode = H3ErrorCode::EXCESSIVE_LOAD;
+const MESSAGE_ERROR: ErrorCode = ErrorCode::MESSAGE_ERROR;
+const EXCESSIVE_LOAD: ErrorCode = ErrorCode::EXCESSIVE_LOAD;
 
 /// Returns steps of a server after those of [`established`].
 pub(crate) fn rows() -> Vec<Row> {
@@ -194,7 +194,7 @@ fn violations_end_the_exchange_only() {
         let mut client = crate::bodies::h3::drive::Client::new(SMALL);
         run(&mut client, &established(), std::iter::once);
         run(&mut client, &steps, std::iter::once);
-        let Some(TraceEvent::Event(H3Event::Broken {
+        let Some(TraceEvent::Event(ConnectionEvent::Broken {
             violation: last, ..
         })) = client.seen.last()
         else {

@@ -5,16 +5,16 @@ use super::reading::ReadState;
 use super::state::ConnectionState;
 use crate::h2::frame::{self, FrameHeader, FrameType, U31_MAX};
 use crate::h2::settings::PeerSettings;
-use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
+use crate::h2::{ConnectionEvent, ErrorCode, StreamViolation, Violation, limits};
 
 impl Connection {
     /// Counts a frame that made no progress. Too many consecutive frames of this kind are treated
     /// as a flood.
-    pub(super) fn note_idle_frame(&mut self) -> Result<(), H2Violation> {
+    pub(super) fn note_idle_frame(&mut self) -> Result<(), Violation> {
         self.idle_frames += 1;
         if self.idle_frames > limits::IDLE_FRAMES_MAX {
             let limit = limits::IDLE_FRAMES_MAX;
-            return Err(H2Violation::TooManyIdleFrames { limit });
+            return Err(Violation::TooManyIdleFrames { limit });
         }
         Ok(())
     }
@@ -22,10 +22,10 @@ impl Connection {
     /// Checks the stream and the length in a frame header against the frame's type, before the
     /// payload arrives.
     #[inline]
-    pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), H2Violation> {
+    pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
         let length_fits = match header.kind {
             FrameType::Settings if header.has(frame::flag::ACK) && header.length > 0 => {
-                return Err(H2Violation::SettingsAckLength);
+                return Err(Violation::SettingsAckLength);
             }
             FrameType::RstStream | FrameType::WindowUpdate => header.length == 4,
             FrameType::Ping => header.length == 8,
@@ -33,14 +33,14 @@ impl Connection {
             _ => true,
         };
         match (header.kind, header.stream) {
-            (FrameType::PushPromise, _) => Err(H2Violation::Push),
+            (FrameType::PushPromise, _) => Err(Violation::Push),
             (FrameType::Settings | FrameType::Ping | FrameType::GoAway, 1..) => {
-                Err(H2Violation::StreamNotZero(header.kind))
+                Err(Violation::StreamNotZero(header.kind))
             }
             (FrameType::Headers | FrameType::Priority | FrameType::RstStream, 0) => {
-                Err(H2Violation::StreamZero(header.kind))
+                Err(Violation::StreamZero(header.kind))
             }
-            _ if !length_fits => Err(H2Violation::FrameLength(header.kind)),
+            _ if !length_fits => Err(Violation::FrameLength(header.kind)),
             (FrameType::Headers | FrameType::RstStream | FrameType::WindowUpdate, id @ 1..)
                 if self.streams.find(id).is_none() =>
             {
@@ -55,7 +55,7 @@ impl Connection {
     pub(super) fn settings(
         &mut self,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         if self.state == ConnectionState::Opening {
             self.state = ConnectionState::Open;
@@ -67,7 +67,7 @@ impl Connection {
                 stream
                     .send_window
                     .change(changes.windows_by)
-                    .map_err(|_| H2Violation::WindowSettingOverflow)?;
+                    .map_err(|_| Violation::WindowSettingOverflow)?;
             }
             self.bodies_blocked = false;
         }
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Handles the acknowledgment of this side's settings. From now on, the peer must respect the
     /// limit on the dynamic table (RFC 9113 §6.5.3).
-    pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         self.decoder.limit_table(self.settings.header_table_bytes);
         Ok(None)
@@ -90,7 +90,7 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         if !header.has(frame::flag::ACK) {
             self.outbox
@@ -105,18 +105,18 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         let increment = number(payload) & U31_MAX;
         if header.stream == 0 {
             if increment == 0 {
-                return Err(H2Violation::ZeroIncrement);
+                return Err(Violation::ZeroIncrement);
             }
             self.bodies_blocked = false;
             let widened = self.send_window.change(i64::from(increment));
             return widened
                 .map(|()| None)
-                .map_err(|_| H2Violation::WindowOverflow);
+                .map_err(|_| Violation::WindowOverflow);
         }
         let Some(slot) = self.streams.find(header.stream) else {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         let Some(slot) = self.streams.find(header.stream) else {
             self.note_idle_frame()?;
             return Ok(None);
@@ -161,7 +161,7 @@ impl Connection {
     pub(super) fn goaway(
         &mut self,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         let (last_stream, code) = payload.split_at(4);
         let last_stream = number(last_stream) & U31_MAX;
@@ -171,7 +171,7 @@ impl Connection {
         } = self.state
             && last_stream > before
         {
-            return Err(H2Violation::GoAwayIncreased);
+            return Err(Violation::GoAwayIncreased);
         }
         let code = ErrorCode(number(code));
         self.state = ConnectionState::GoingAway { last_stream, code };
@@ -208,7 +208,7 @@ impl Connection {
     pub(super) fn priority(
         &mut self,
         header: FrameHeader,
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         if header.length == 5 {
             return Ok(None);
@@ -216,7 +216,7 @@ impl Connection {
         let length = StreamViolation::PriorityLength;
         match self.streams.find(header.stream) {
             Some(slot) => Ok(Some(self.break_stream(slot, length))),
-            None => Err(H2Violation::FrameLength(header.kind)),
+            None => Err(Violation::FrameLength(header.kind)),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::hpack::{Decoder, FieldTexts};
 use super::settings::PeerSettings;
 use super::streams::Streams;
 use super::{
-    ClientSettings, EncodedRequest, ErrorCode, H2Violation, StartError, StreamId, frame, limits,
+    ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, Violation, frame, limits,
 };
 use crate::buffer::emptied;
 use crate::response_stage::{GrpcCall, UnfinishedRequest};
@@ -277,7 +277,7 @@ impl Connection {
 
     /// Records a connection error, and queues a GOAWAY with its error code.
     #[cold]
-    fn fail(&mut self, violation: H2Violation) {
+    fn fail(&mut self, violation: Violation) {
         self.state.fail(violation);
         frame::write_goaway(self.outbox.own(), violation.code());
     }

@@ -1,6 +1,6 @@
 //! Bytes waiting to be sent.
 
-use crate::h2::{H2Violation, limits};
+use crate::h2::{Violation, limits};
 
 /// Output, in the order in which it is sent.
 #[derive(Debug, Default)]
@@ -22,10 +22,10 @@ impl Outbox {
     /// # Errors
     ///
     /// Returns an error if too many replies are unsent because the peer doesn't read them.
-    pub(super) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), H2Violation> {
+    pub(super) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Violation> {
         if self.reply_bytes >= limits::REPLY_BYTES_MAX {
             let limit_bytes = limits::REPLY_BYTES_MAX as u32;
-            return Err(H2Violation::TooManyUnread { limit_bytes });
+            return Err(Violation::TooManyUnread { limit_bytes });
         }
         let before = self.bytes.len();
         write(&mut self.bytes);

@@ -3,7 +3,7 @@
 use super::Connection;
 use super::state::ConnectionState;
 use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
-use crate::h2::{ConnectionEvent, H2Violation};
+use crate::h2::{ConnectionEvent, Violation};
 
 /// Meaning of the next byte, or an event that must be reported before that byte is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Connection {
     /// Returns the first connection error. Until a restart, each call returns the same violation.
     /// The next output notifies the peer of the error.
     #[inline]
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ConnectionEvent<'a>, H2Violation> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ConnectionEvent<'a>, Violation> {
         if let ConnectionState::Failed { violation, .. } = self.state {
             return Err(violation);
         }
@@ -76,10 +76,7 @@ impl Connection {
     }
 
     #[inline]
-    fn step<'a>(
-        &mut self,
-        input: &mut &'a [u8],
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         match self.reading {
             ReadState::Header => self.read_header(input),
             ReadState::Payload(header) => self.read_payload(header, input),
@@ -95,7 +92,7 @@ impl Connection {
     fn read_header<'a>(
         &mut self,
         input: &mut &'a [u8],
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let header = match input.split_first_chunk() {
             Some((bytes, rest)) if self.kept.is_empty() => {
                 *input = rest;
@@ -112,7 +109,7 @@ impl Connection {
         self.begin(header)
     }
 
-    fn read_split_header(&mut self, input: &mut &[u8]) -> Result<Option<FrameHeader>, H2Violation> {
+    fn read_split_header(&mut self, input: &mut &[u8]) -> Result<Option<FrameHeader>, Violation> {
         self.keep(HEADER_BYTES, input);
         if self.state == ConnectionState::Opening {
             judge_opening(&self.kept)?;
@@ -135,18 +132,15 @@ impl Connection {
 
     /// Checks a frame header against the state of the connection.
     #[inline]
-    fn begin<'a>(
-        &mut self,
-        header: FrameHeader,
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    fn begin<'a>(&mut self, header: FrameHeader) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         if self.state == ConnectionState::Opening
             && (header.kind != FrameType::Settings || header.has(flag::ACK))
         {
-            return Err(H2Violation::NoSettings);
+            return Err(Violation::NoSettings);
         }
         if header.length > PAYLOAD_BYTES_MAX as u32 {
             let limit_bytes = PAYLOAD_BYTES_MAX as u32;
-            return Err(H2Violation::FrameTooLong { limit_bytes });
+            return Err(Violation::FrameTooLong { limit_bytes });
         }
         self.check_block(header)?;
         match header.kind {
@@ -168,7 +162,7 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         input: &mut &'a [u8],
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let bytes = header.length as usize;
         if let Some((payload, rest)) = input.split_at_checked(bytes)
             && self.kept.is_empty()
@@ -195,7 +189,7 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         if header.kind == FrameType::Headers {
             return self.headers(header, payload);
         }
@@ -287,11 +281,11 @@ fn after_data(frame: DataFrame) -> ReadState {
 /// Checks whether the first bytes from the peer belong to another protocol. More bytes never change
 /// the result, so it doesn't depend on how the input is split.
 #[cold]
-fn judge_opening(bytes: &[u8]) -> Result<(), H2Violation> {
+fn judge_opening(bytes: &[u8]) -> Result<(), Violation> {
     match bytes {
-        [b'H', b'T', b'T', b'P', b'/', ..] => Err(H2Violation::Http1),
+        [b'H', b'T', b'T', b'P', b'/', ..] => Err(Violation::Http1),
         // A TLS record: its type (alert, handshake), then the major version 3 (RFC 8446 §5.1).
-        [0x15 | 0x16, 0x03, ..] => Err(H2Violation::Tls),
+        [0x15 | 0x16, 0x03, ..] => Err(Violation::Tls),
         _ => Ok(()),
     }
 }

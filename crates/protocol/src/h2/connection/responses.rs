@@ -6,7 +6,7 @@ use crate::compression::Fields;
 use crate::h2::frame::{self, FrameHeader, FrameType, flag};
 use crate::h2::stream::StreamState;
 use crate::h2::streams::StreamStatus;
-use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
+use crate::h2::{ConnectionEvent, ErrorCode, StreamViolation, Violation, limits};
 use crate::response_stage::SectionRole;
 
 /// A field block that continues in CONTINUATION frames (RFC 9113 §4.3).
@@ -21,12 +21,12 @@ pub(super) struct FieldBlock {
 impl Connection {
     /// Checks that no other frame interrupts a field block (RFC 9113 §6.10).
     #[inline]
-    pub(super) fn check_block(&self, header: FrameHeader) -> Result<(), H2Violation> {
+    pub(super) fn check_block(&self, header: FrameHeader) -> Result<(), Violation> {
         let continues = header.kind == FrameType::Continuation;
         match self.field_block {
-            None if continues => Err(H2Violation::LoneContinuation),
+            None if continues => Err(Violation::LoneContinuation),
             Some(field_block) if !continues || header.stream != field_block.stream => {
-                Err(H2Violation::BlockInterrupted(header.kind))
+                Err(Violation::BlockInterrupted(header.kind))
             }
             _ => Ok(()),
         }
@@ -39,14 +39,14 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         let ends = header.has(flag::END_STREAM);
         let fragment = match header.flags & (flag::PADDED | flag::PRIORITY) {
             0 => payload,
             _ => fragment(header, payload)?,
         };
         if header.has(flag::END_HEADERS) {
-            let fields = self.decoder.decode(fragment).map_err(H2Violation::Hpack)?;
+            let fields = self.decoder.decode(fragment).map_err(Violation::Hpack)?;
             if let Some(texts) = &mut self.texts {
                 texts.read(fragment);
             }
@@ -68,18 +68,18 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         let Some(field_block) = &mut self.field_block else {
             return Ok(None);
         };
         field_block.continuations += 1;
         if field_block.continuations > limits::CONTINUATION_FRAMES_MAX {
             let limit = limits::CONTINUATION_FRAMES_MAX;
-            return Err(H2Violation::TooManyContinuations { limit });
+            return Err(Violation::TooManyContinuations { limit });
         }
         if self.block.len() + payload.len() > limits::HEADER_LIST_BYTES_MAX as usize {
             let limit_bytes = limits::HEADER_LIST_BYTES_MAX;
-            return Err(H2Violation::BlockTooLong { limit_bytes });
+            return Err(Violation::BlockTooLong { limit_bytes });
         }
         self.block.extend_from_slice(payload);
         if !header.has(flag::END_HEADERS) {
@@ -87,10 +87,7 @@ impl Connection {
         }
         let ends = field_block.ends;
         self.field_block = None;
-        let fields = self
-            .decoder
-            .decode(&self.block)
-            .map_err(H2Violation::Hpack)?;
+        let fields = self.decoder.decode(&self.block).map_err(Violation::Hpack)?;
         if let Some(texts) = &mut self.texts {
             texts.read(&self.block);
         }
@@ -105,7 +102,7 @@ impl Connection {
         id: u32,
         ends: bool,
         fields: Fields,
-    ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         let Some(slot) = self.streams.find(id) else {
             // The stream was canceled, so only the decoder's table needed the block.
             self.note_idle_frame()?;
@@ -133,13 +130,13 @@ impl Connection {
     pub(super) fn begin_data<'a>(
         &mut self,
         header: FrameHeader,
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         if header.stream == 0 {
-            return Err(H2Violation::StreamZero(header.kind));
+            return Err(Violation::StreamZero(header.kind));
         }
         self.receive_window
             .take(header.length)
-            .map_err(|_| H2Violation::ConnectionWindowExceeded)?;
+            .map_err(|_| Violation::ConnectionWindowExceeded)?;
         let Some(slot) = self.streams.find(header.stream) else {
             self.check_late(header)?;
             if header.length == 0 {
@@ -158,7 +155,7 @@ impl Connection {
             return self.begin_content(header, header.length, 0);
         }
         if header.length == 0 {
-            return Err(H2Violation::FrameLength(header.kind));
+            return Err(Violation::FrameLength(header.kind));
         }
         self.reading = ReadState::PadLength(header);
         Ok(None)
@@ -168,7 +165,7 @@ impl Connection {
         &mut self,
         header: FrameHeader,
         input: &mut &'a [u8],
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let Some((&padding, rest)) = input.split_first() else {
             return Ok(Some(ConnectionEvent::NeedMore));
         };
@@ -176,7 +173,7 @@ impl Connection {
         let padding = u32::from(padding);
         let content = (header.length - 1)
             .checked_sub(padding)
-            .ok_or(H2Violation::Padding)?;
+            .ok_or(Violation::Padding)?;
         self.begin_content(header, content, padding)
     }
 
@@ -187,7 +184,7 @@ impl Connection {
         header: FrameHeader,
         content: u32,
         padding: u32,
-    ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let ends = header.has(flag::END_STREAM);
         // The stream may have been canceled before the length of the padding arrived.
         let Some(slot) = self.streams.find(header.stream) else {
@@ -260,23 +257,23 @@ impl Connection {
     /// Checks a frame on a stream that isn't live. The frame is either late, which is allowed, or a
     /// violation (RFC 9113 §5.1).
     #[cold]
-    pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), H2Violation> {
+    pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), Violation> {
         match (self.streams.status(header.stream), header.kind) {
-            (StreamStatus::Idle, _) => Err(H2Violation::IdleStream(header.kind)),
+            (StreamStatus::Idle, _) => Err(Violation::IdleStream(header.kind)),
             // Either side may send these frames before it is notified that the stream has ended.
             (StreamStatus::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
             // nginx sends this frame after a head that ended the stream, if it could not write the
             // head immediately.
             (StreamStatus::Closed, FrameType::Data) if header.length == 0 => Ok(()),
-            (StreamStatus::Closed, _) => Err(H2Violation::ClosedStream(header.kind)),
+            (StreamStatus::Closed, _) => Err(Violation::ClosedStream(header.kind)),
             (StreamStatus::Canceled, _) => Ok(()),
         }
     }
 }
 
 /// Returns the field block in the payload of HEADERS (RFC 9113 §6.2).
-fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], H2Violation> {
-    let too_short = H2Violation::FrameLength(header.kind);
+fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Violation> {
+    let too_short = Violation::FrameLength(header.kind);
     let (padding, mut content) = if header.has(flag::PADDED) {
         payload
             .split_first()
@@ -291,6 +288,6 @@ fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], H2Violation> {
     let bytes = content
         .len()
         .checked_sub(padding)
-        .ok_or(H2Violation::Padding)?;
+        .ok_or(Violation::Padding)?;
     Ok(&content[..bytes])
 }

@@ -1,6 +1,6 @@
 //! State of a connection as a whole.
 
-use crate::h2::{ErrorCode, H2Violation};
+use crate::h2::{ErrorCode, Violation};
 
 /// State of a connection, for a client that never announces an end itself.
 ///
@@ -30,7 +30,7 @@ pub(super) enum ConnectionState {
     },
     /// A connection error has ended the connection.
     Failed {
-        violation: H2Violation,
+        violation: Violation,
         /// True if the peer's SETTINGS had arrived.
         established: bool,
     },
@@ -56,7 +56,7 @@ impl ConnectionState {
         }
     }
 
-    pub(super) fn fail(&mut self, violation: H2Violation) {
+    pub(super) fn fail(&mut self, violation: Violation) {
         *self = ConnectionState::Failed {
             violation,
             established: self.is_established(),

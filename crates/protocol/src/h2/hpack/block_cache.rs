@@ -8,7 +8,7 @@ use crate::compression::{BlockCache, Field, Fields, Table};
 
 /// Cached blocks.
 #[derive(Debug, Default)]
-pub(super) struct HpackBlockCache {
+pub(super) struct CachedBlocks {
     blocks: BlockCache<CachedEffects>,
     /// Effects of the block being decoded.
     effects: BlockEffects,
@@ -33,7 +33,7 @@ struct BlockEffects {
     refers_to: Option<u64>,
 }
 
-impl HpackBlockCache {
+impl CachedBlocks {
     /// Returns the fields of a cached block, and applies its effects to the table.
     #[inline]
     pub(super) fn recall(&mut self, block: &[u8], table: &mut Table) -> Option<Fields> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::block_cache::HpackBlockCache;
+use super::block_cache::CachedBlocks;
 use super::{DEFAULT_TABLE_BYTES, static_table};
 use crate::buffer::emptied;
 use crate::compression::{
@@ -13,7 +13,7 @@ use crate::compression::{
 /// Error in a field block. After such an error, the dynamic tables of sender and receiver differ,
 /// so the connection can no longer be used (COMPRESSION_ERROR, RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum HpackError {
+pub enum DecodeError {
     /// The block ends within a field.
     Truncated,
     /// An integer with more than 32 bits, or with too many bytes (RFC 7541 §5.1).
@@ -31,37 +31,39 @@ pub enum HpackError {
     ResizeMissing,
 }
 
-impl From<IntegerError> for HpackError {
-    fn from(error: IntegerError) -> HpackError {
+impl From<IntegerError> for DecodeError {
+    fn from(error: IntegerError) -> DecodeError {
         match error {
-            IntegerError::Truncated => HpackError::Truncated,
-            IntegerError::TooLarge => HpackError::Integer,
+            IntegerError::Truncated => DecodeError::Truncated,
+            IntegerError::TooLarge => DecodeError::Integer,
         }
     }
 }
 
-impl From<StringError> for HpackError {
-    fn from(error: StringError) -> HpackError {
+impl From<StringError> for DecodeError {
+    fn from(error: StringError) -> DecodeError {
         match error {
             StringError::Length(error) => error.into(),
-            StringError::Huffman(error) => HpackError::Huffman(error),
+            StringError::Huffman(error) => DecodeError::Huffman(error),
         }
     }
 }
 
-impl fmt::Display for HpackError {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HpackError::Truncated => "the block ends within a header",
-            HpackError::Integer => "an integer is too large",
-            HpackError::Index => "an index is not in the tables",
-            HpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string contains EOS",
-            HpackError::Huffman(HuffmanError::Padding) => {
+            DecodeError::Truncated => "the block ends within a header",
+            DecodeError::Integer => "an integer is too large",
+            DecodeError::Index => "an index is not in the tables",
+            DecodeError::Huffman(HuffmanError::EndOfString) => {
+                "a Huffman-coded string contains EOS"
+            }
+            DecodeError::Huffman(HuffmanError::Padding) => {
                 "a Huffman-coded string has invalid padding"
             }
-            HpackError::TableTooLarge => "the dynamic table would be larger than allowed",
-            HpackError::ResizeLate => "the dynamic table is resized after a header",
-            HpackError::ResizeMissing => {
+            DecodeError::TableTooLarge => "the dynamic table would be larger than allowed",
+            DecodeError::ResizeLate => "the dynamic table is resized after a header",
+            DecodeError::ResizeMissing => {
                 "the block does not begin with a resize of the dynamic table, although the limit \
                  was lowered"
             }
@@ -81,7 +83,7 @@ pub struct Decoder {
     /// Maximum size of a field list, in bytes as counted by RFC 9113 §6.5.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
-    block_cache: HpackBlockCache,
+    block_cache: CachedBlocks,
     /// Buffer for a decoded Huffman string: at most 8/5 of a block, because every code has at least
     /// 5 bits.
     text: Vec<u8>,
@@ -98,7 +100,7 @@ impl Decoder {
             resize_due: false,
             list_limit_bytes,
             static_entries: static_table::entries(),
-            block_cache: HpackBlockCache::default(),
+            block_cache: CachedBlocks::default(),
             text: Vec::new(),
         }
     }
@@ -126,7 +128,7 @@ impl Decoder {
     /// Removes the traces of earlier connections that a new connection may use.
     #[cfg(test)]
     pub(crate) fn forget_cache(&mut self) {
-        self.block_cache = HpackBlockCache::default();
+        self.block_cache = CachedBlocks::default();
         self.table.forget_generation();
     }
 
@@ -135,7 +137,7 @@ impl Decoder {
     /// # Errors
     ///
     /// Returns the first error. The decoder must not be used again.
-    pub fn decode(&mut self, block: &[u8]) -> Result<Fields, HpackError> {
+    pub fn decode(&mut self, block: &[u8]) -> Result<Fields, DecodeError> {
         if !self.resize_due
             && let Some(fields) = self.block_cache.recall(block, &mut self.table)
         {
@@ -159,7 +161,7 @@ impl Decoder {
                     self.block_cache.note_insertion(field);
                     field
                 }
-                0x20.. => return Err(HpackError::ResizeLate),
+                0x20.. => return Err(DecodeError::ResizeLate),
                 _ => self.literal(4, &mut rest, generation)?,
             };
             fields.add(&field);
@@ -173,18 +175,18 @@ impl Decoder {
     }
 
     /// Applies dynamic table size updates at the start of a block (RFC 7541 §4.2).
-    fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
+    fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), DecodeError> {
         while let Some(0x20..=0x3f) = rest.first() {
             let max_bytes = decode_integer(5, rest)?;
             if max_bytes > self.table_limit_bytes {
-                return Err(HpackError::TableTooLarge);
+                return Err(DecodeError::TableTooLarge);
             }
             self.table.resize(max_bytes);
             self.block_cache.note_resize();
             self.resize_due = false;
         }
         if self.resize_due {
-            return Err(HpackError::ResizeMissing);
+            return Err(DecodeError::ResizeMissing);
         }
         Ok(())
     }
@@ -192,15 +194,15 @@ impl Decoder {
     /// Returns the entry at an index in the combined index space of the static and dynamic tables
     /// (RFC 7541 §2.3.3).
     #[inline]
-    fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, HpackError> {
-        let at = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;
+    fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, DecodeError> {
+        let at = (index as usize).checked_sub(1).ok_or(DecodeError::Index)?;
         if let Some(field) = self.static_entries.get(at) {
             return Ok(field);
         }
         self.block_cache.note_reference(generation);
         self.table
             .get(at - static_table::ENTRIES)
-            .ok_or(HpackError::Index)
+            .ok_or(DecodeError::Index)
     }
 
     /// Decodes a literal field (RFC 7541 §6.2). The name is an index with a `bits`-bit prefix or,
@@ -211,7 +213,7 @@ impl Decoder {
         bits: u32,
         rest: &mut &[u8],
         generation: u64,
-    ) -> Result<Field, HpackError> {
+    ) -> Result<Field, DecodeError> {
         let name = match decode_integer(bits, rest)? {
             0 => Name::read(string(7, rest, &mut self.text)?),
             index => self.entry(index, generation)?.name,
@@ -272,27 +274,27 @@ mod tests {
 
     #[test]
     fn what_can_not_be_decoded() {
-        let rows: [(&[u8], HpackError); 14] = [
-            (b"\x80", HpackError::Index),
-            (b"\xbe", HpackError::Index),
-            (b"\xff\x00", HpackError::Index),
-            (b"\x7f\x00\x01a", HpackError::Index),
-            (b"\xff", HpackError::Truncated),
-            (b"\x40", HpackError::Truncated),
-            (b"\x40\x01", HpackError::Truncated),
-            (b"\x40\x01a\x05bcde", HpackError::Truncated),
-            (b"\xff\xff\xff\xff\xff\x7f", HpackError::Integer),
-            (b"\x00\x7f\xff\xff\xff\xff\x7f", HpackError::Integer),
+        let rows: [(&[u8], DecodeError); 14] = [
+            (b"\x80", DecodeError::Index),
+            (b"\xbe", DecodeError::Index),
+            (b"\xff\x00", DecodeError::Index),
+            (b"\x7f\x00\x01a", DecodeError::Index),
+            (b"\xff", DecodeError::Truncated),
+            (b"\x40", DecodeError::Truncated),
+            (b"\x40\x01", DecodeError::Truncated),
+            (b"\x40\x01a\x05bcde", DecodeError::Truncated),
+            (b"\xff\xff\xff\xff\xff\x7f", DecodeError::Integer),
+            (b"\x00\x7f\xff\xff\xff\xff\x7f", DecodeError::Integer),
             (
                 b"\x00\x81\x1e\x00",
-                HpackError::Huffman(HuffmanError::Padding),
+                DecodeError::Huffman(HuffmanError::Padding),
             ),
             (
                 b"\x00\x84\xff\xff\xff\xff\x00",
-                HpackError::Huffman(HuffmanError::EndOfString),
+                DecodeError::Huffman(HuffmanError::EndOfString),
             ),
-            (b"\x3f\xe2\x1f", HpackError::TableTooLarge),
-            (b"\x88\x20", HpackError::ResizeLate),
+            (b"\x3f\xe2\x1f", DecodeError::TableTooLarge),
+            (b"\x88\x20", DecodeError::ResizeLate),
         ];
         for (block, error) in rows {
             assert_eq!(
@@ -314,14 +316,14 @@ mod tests {
             // The block is cached, but it refers to the table and must be decoded again.
             assert!(lowered.decode(block).is_ok());
             lowered.limit_table(0);
-            assert_eq!(lowered.decode(block), Err(HpackError::ResizeMissing));
+            assert_eq!(lowered.decode(block), Err(DecodeError::ResizeMissing));
         }
         let mut lowered = decoder();
         lowered.limit_table(100);
         assert!(lowered.decode(b"\x20\x3f\x45\x88").is_ok());
         assert_eq!(lowered.table.max_bytes(), 100);
         assert!(lowered.decode(b"\x88").is_ok());
-        assert_eq!(lowered.decode(b"\x3f\x46"), Err(HpackError::TableTooLarge));
+        assert_eq!(lowered.decode(b"\x3f\x46"), Err(DecodeError::TableTooLarge));
     }
 
     #[test]
@@ -337,7 +339,7 @@ mod tests {
         }
         // The newest entry is `a`, after which a status is not allowed. Later, another entry is the
         // newest.
-        let fault = |fields: Result<Fields, HpackError>| fields.map(|fields| fields.fault);
+        let fault = |fields: Result<Fields, DecodeError>| fields.map(|fields| fields.fault);
         for _ in 0..3 {
             assert_eq!(
                 fault(decoder.decode(refers)),
@@ -352,7 +354,7 @@ mod tests {
             );
         }
         decoder = decoder.renewed();
-        assert_eq!(decoder.decode(refers), Err(HpackError::Index));
+        assert_eq!(decoder.decode(refers), Err(DecodeError::Index));
     }
 
     /// Compares a decoder that caches blocks with one that always decodes.
@@ -392,7 +394,7 @@ mod tests {
                 }
                 for (block, rounds) in [(first, 130), (second, 10), (first, 10), (second, 200)] {
                     for _ in 0..rounds {
-                        plain.block_cache = HpackBlockCache::default();
+                        plain.block_cache = CachedBlocks::default();
                         assert_eq!(known.decode(block), plain.decode(block));
                         assert!(known.table.is_like(&plain.table));
                     }
@@ -408,7 +410,7 @@ mod tests {
     #[test]
     fn a_known_block_is_looked_at_again_when_the_table_has_grown() {
         let mut decoder = decoder();
-        let status = |fields: Result<Fields, HpackError>| fields.map(|fields| fields.status);
+        let status = |fields: Result<Fields, DecodeError>| fields.map(|fields| fields.status);
         for (insertion, expected) in [
             (b"\x48\x03404", 404),
             (b"\x48\x03503", 503),

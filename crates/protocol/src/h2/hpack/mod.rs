@@ -20,7 +20,7 @@ mod encoder;
 mod static_table;
 mod texts;
 
-pub use decoder::{Decoder, HpackError};
+pub use decoder::{DecodeError, Decoder};
 pub(crate) use encoder::Hpack;
 pub(crate) use texts::FieldTexts;
 

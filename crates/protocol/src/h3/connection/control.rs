@@ -1,11 +1,11 @@
 //! The peer's control stream (RFC 9114 §6.2.1 and §7.2).
 
-use super::H3Connection;
+use super::Connection;
 use super::responses::skip;
 use super::state::ConnectionState;
-use crate::h3::frame::{H3FrameHeader, H3FrameType};
-use crate::h3::settings::H3PeerSettings;
-use crate::h3::{H3ErrorCode, H3Event, H3Violation, limits, varint};
+use crate::h3::frame::{FrameHeader, FrameType};
+use crate::h3::settings::PeerSettings;
+use crate::h3::{ConnectionEvent, ErrorCode, Violation, limits, varint};
 
 /// Meaning of the next byte on the control stream, or an event that must be reported before that
 /// byte is read.
@@ -14,25 +14,25 @@ pub(super) enum ControlReading {
     /// The header of a frame.
     Header,
     /// The payload of a frame that is processed as a whole.
-    Payload(H3FrameHeader),
+    Payload(FrameHeader),
     /// Bytes to be skipped.
     Skip(u64),
     /// After GOAWAY, the remaining streams must be checked, beginning with this slot.
     Unprocessed(usize),
 }
 
-impl H3Connection {
+impl Connection {
     /// Reads bytes that arrived on the control stream.
     pub(super) fn read_control(
         &mut self,
         input: &mut &[u8],
-    ) -> Result<H3Event<'static>, H3Violation> {
+    ) -> Result<ConnectionEvent<'static>, Violation> {
         loop {
             let event = match self.control {
                 ControlReading::Unprocessed(slot) => self.report_unprocessed(slot),
                 // The payload is read even without input, because it may be empty.
                 ControlReading::Payload(header) => self.read_control_payload(header, input)?,
-                _ if input.is_empty() => return Ok(H3Event::NeedMore),
+                _ if input.is_empty() => return Ok(ConnectionEvent::NeedMore),
                 ControlReading::Header => {
                     self.read_control_header(input)?;
                     None
@@ -51,46 +51,46 @@ impl H3Connection {
         }
     }
 
-    fn read_control_header(&mut self, input: &mut &[u8]) -> Result<(), H3Violation> {
-        let Some(header) = H3FrameHeader::take_split(&mut self.control_kept, input) else {
+    fn read_control_header(&mut self, input: &mut &[u8]) -> Result<(), Violation> {
+        let Some(header) = FrameHeader::take_split(&mut self.control_kept, input) else {
             return Ok(());
         };
-        let H3FrameHeader { kind, length } = header;
+        let FrameHeader { kind, length } = header;
         let is_opening = self.state == ConnectionState::Opening;
         match (kind, is_opening) {
-            (H3FrameType::Settings, true) | (H3FrameType::GoAway, false) => {
+            (FrameType::Settings, true) | (FrameType::GoAway, false) => {
                 if length > u64::from(limits::CONTROL_FRAME_BYTES_MAX) {
                     let limit_bytes = limits::CONTROL_FRAME_BYTES_MAX;
-                    return Err(H3Violation::FrameTooLong { limit_bytes });
+                    return Err(Violation::FrameTooLong { limit_bytes });
                 }
                 self.control = ControlReading::Payload(header);
             }
-            (_, true) => return Err(H3Violation::NoSettings),
-            (H3FrameType::Settings, false) => return Err(H3Violation::SettingsTwice),
+            (_, true) => return Err(Violation::NoSettings),
+            (FrameType::Settings, false) => return Err(Violation::SettingsTwice),
             // No push identifier is allowed, so every identifier is too large (RFC 9114 §7.2.3).
-            (H3FrameType::CancelPush, false) => return Err(H3Violation::Push),
-            (H3FrameType::Unknown, false) => self.control = ControlReading::Skip(length),
-            _ => return Err(H3Violation::OnControlStream(kind)),
+            (FrameType::CancelPush, false) => return Err(Violation::Push),
+            (FrameType::Unknown, false) => self.control = ControlReading::Skip(length),
+            _ => return Err(Violation::OnControlStream(kind)),
         }
         self.note_idle_frame()
     }
 
     fn read_control_payload(
         &mut self,
-        header: H3FrameHeader,
+        header: FrameHeader,
         input: &mut &[u8],
-    ) -> Result<Option<H3Event<'static>>, H3Violation> {
+    ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         let missing = header.length as usize - self.control_kept.len();
         let (part, rest) = input.split_at(missing.min(input.len()));
         *input = rest;
         self.control_kept.extend_from_slice(part);
         if part.len() < missing {
-            return Ok(Some(H3Event::NeedMore));
+            return Ok(Some(ConnectionEvent::NeedMore));
         }
         self.control = ControlReading::Header;
         let payload = std::mem::take(&mut self.control_kept);
         let event = match header.kind {
-            H3FrameType::Settings => self.settings(&payload),
+            FrameType::Settings => self.settings(&payload),
             _ => self.goaway(&payload),
         };
         self.control_kept = payload;
@@ -99,29 +99,29 @@ impl H3Connection {
     }
 
     /// Stores the peer's SETTINGS (RFC 9114 §7.2.4).
-    fn settings(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
-        self.state = ConnectionState::Open(H3PeerSettings::read(payload)?);
-        Ok(H3Event::Settings)
+    fn settings(&mut self, payload: &[u8]) -> Result<ConnectionEvent<'static>, Violation> {
+        self.state = ConnectionState::Open(PeerSettings::read(payload)?);
+        Ok(ConnectionEvent::Settings)
     }
 
     /// Stores the first stream that the peer rejects (RFC 9114 §5.2). The next events report that
     /// stream and the ones after it.
-    fn goaway(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
+    fn goaway(&mut self, payload: &[u8]) -> Result<ConnectionEvent<'static>, Violation> {
         let mut rest = payload;
         let first_rejected = match varint::take(&mut rest) {
             Some(stream) if rest.is_empty() => stream,
-            _ => return Err(H3Violation::FrameLength(H3FrameType::GoAway)),
+            _ => return Err(Violation::FrameLength(FrameType::GoAway)),
         };
         if first_rejected % 4 != 0 {
-            return Err(H3Violation::GoAwayStream);
+            return Err(Violation::GoAwayStream);
         }
         self.state.go_away(first_rejected)?;
         self.control = ControlReading::Unprocessed(0);
-        Ok(H3Event::GoAway { first_rejected })
+        Ok(ConnectionEvent::GoAway { first_rejected })
     }
 
     /// Reports the next stream that the peer won't process, searching from slot `from`.
-    fn report_unprocessed(&mut self, from: usize) -> Option<H3Event<'static>> {
+    fn report_unprocessed(&mut self, from: usize) -> Option<ConnectionEvent<'static>> {
         self.control = ControlReading::Header;
         let ConnectionState::GoingAway { first_rejected, .. } = self.state else {
             return None;
@@ -132,9 +132,9 @@ impl H3Connection {
                 let tag = stream.tag;
                 self.abandon(slot);
                 self.control = ControlReading::Unprocessed(slot + 1);
-                return Some(H3Event::Reset {
+                return Some(ConnectionEvent::Reset {
                     tag,
-                    code: H3ErrorCode::REQUEST_REJECTED,
+                    code: ErrorCode::REQUEST_REJECTED,
                     unprocessed: true,
                 });
             }

@@ -8,31 +8,31 @@ mod state;
 use control::ControlReading;
 use state::ConnectionState;
 
-use super::qpack::QpackDecoder;
-use super::streams::H3Streams;
+use super::qpack::Decoder;
+use super::streams::Streams;
 use super::unidirectional::{PeerStream, PeerStreams, stream_type};
 use super::{
-    H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3StreamViolation, H3Violation,
-    limits, varint,
+    ClientSettings, ConnectionEvent, EncodedRequest, ErrorCode, StartError, StreamViolation,
+    Violation, limits, varint,
 };
 use crate::buffer::emptied;
 use crate::response_stage::{GrpcCall, UnfinishedRequest};
 
 /// Client side of one connection, as a state machine above QUIC.
 ///
-/// The caller opens QUIC streams and owns them. For each request, it writes [`H3Request::wire`] to
+/// The caller opens QUIC streams and owns them. For each request, it writes [`EncodedRequest::wire`] to
 /// a new bidirectional stream and ends the stream. It passes in the bytes that arrive on all
 /// streams. It also opens two unidirectional streams, for
-/// [`take_control`](H3Connection::take_control) and [`take_decoder`](H3Connection::take_decoder).
-/// After a connection has ended, [`restart`](H3Connection::restart) prepares the object for the
+/// [`take_control`](Connection::take_control) and [`take_decoder`](Connection::take_decoder).
+/// After a connection has ended, [`restart`](Connection::restart) prepares the object for the
 /// next one and reuses its memory.
 #[derive(Debug)]
-pub struct H3Connection {
-    settings: H3Settings,
+pub struct Connection {
+    settings: ClientSettings,
     state: ConnectionState,
-    streams: H3Streams,
+    streams: Streams,
     peer_streams: PeerStreams,
-    decoder: QpackDecoder,
+    decoder: Decoder,
     /// Position in the peer's control stream.
     control: ControlReading,
     /// The part of an incomplete frame on the control stream that has arrived.
@@ -76,31 +76,31 @@ impl StreamKind {
 
 /// The parts of a connection that own memory, each in its initial state.
 struct ConnectionParts {
-    streams: H3Streams,
+    streams: Streams,
     peer_streams: PeerStreams,
-    decoder: QpackDecoder,
+    decoder: Decoder,
     control_kept: Vec<u8>,
     control_out: Vec<u8>,
 }
 
-impl H3Connection {
+impl Connection {
     /// Creates a connection, with SETTINGS to be sent (RFC 9114 §6.2.1).
     #[must_use]
-    pub fn new(settings: H3Settings) -> H3Connection {
+    pub fn new(settings: ClientSettings) -> Connection {
         let settings = settings.within_bounds();
         let list_limit_bytes = limits::FIELD_SECTION_BYTES_MAX;
         let parts = ConnectionParts {
-            streams: H3Streams::new(settings.streams),
+            streams: Streams::new(settings.streams),
             peer_streams: PeerStreams::new(),
-            decoder: QpackDecoder::new(settings.header_table_bytes, list_limit_bytes),
+            decoder: Decoder::new(settings.header_table_bytes, list_limit_bytes),
             control_kept: Vec::new(),
             control_out: Vec::new(),
         };
-        H3Connection::from_parts(settings, parts)
+        Connection::from_parts(settings, parts)
     }
 
-    fn from_parts(settings: H3Settings, parts: ConnectionParts) -> H3Connection {
-        let mut connection = H3Connection {
+    fn from_parts(settings: ClientSettings, parts: ConnectionParts) -> Connection {
+        let mut connection = Connection {
             settings,
             state: ConnectionState::Opening,
             streams: parts.streams,
@@ -119,7 +119,7 @@ impl H3Connection {
         connection
     }
 
-    /// Returns the gRPC call of the response that ended with the last [`H3Event::End`], or
+    /// Returns the gRPC call of the response that ended with the last [`ConnectionEvent::End`], or
     /// `None` if it was not gRPC's.
     #[inline]
     #[must_use]
@@ -136,7 +136,7 @@ impl H3Connection {
             control_kept: emptied(&mut self.control_kept),
             control_out: emptied(&mut self.control_out),
         };
-        *self = H3Connection::from_parts(self.settings, parts);
+        *self = Connection::from_parts(self.settings, parts);
     }
 
     /// Writes the beginning of the control stream.
@@ -145,15 +145,15 @@ impl H3Connection {
         self.settings.write(&mut self.control_out);
     }
 
-    /// Enables [`fields`](H3Connection::fields), which returns the fields of heads as text. Must be
+    /// Enables [`fields`](Connection::fields), which returns the fields of heads as text. Must be
     /// called before the first bytes from the peer are read.
     pub fn keep_fields(&mut self) {
         self.decoder.keep_texts();
     }
 
-    /// Returns the fields as text after [`H3Event::Head`], until more input is read. There is one
+    /// Returns the fields as text after [`ConnectionEvent::Head`], until more input is read. There is one
     /// line per field, ended by CRLF, after a status line such as `HTTP/3 200`. The result is empty
-    /// without [`keep_fields`](H3Connection::keep_fields).
+    /// without [`keep_fields`](Connection::keep_fields).
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.decoder.lines()
@@ -165,11 +165,11 @@ impl H3Connection {
     ///
     /// Returns the reason why no request can be started.
     #[inline]
-    pub fn can_start(&self) -> Result<(), H3StartError> {
+    pub fn can_start(&self) -> Result<(), StartError> {
         if !self.state.accepts_requests() {
-            Err(H3StartError::GoingAway)
+            Err(StartError::GoingAway)
         } else if self.streams.active() >= self.settings.streams {
-            Err(H3StartError::OwnLimit)
+            Err(StartError::OwnLimit)
         } else {
             Ok(())
         }
@@ -185,17 +185,17 @@ impl H3Connection {
     #[inline]
     pub fn start(
         &mut self,
-        request: &H3Request,
+        request: &EncodedRequest,
         stream: u64,
         tag: u32,
-    ) -> Result<(), H3StartError> {
+    ) -> Result<(), StartError> {
         self.can_start()?;
         let peer = self.state.peer_settings();
         let limit = peer.and_then(|peer| peer.max_field_section_bytes);
         if let Some(limit_bytes) = limit
             && u64::from(request.list_bytes()) > limit_bytes
         {
-            return Err(H3StartError::FieldsTooLong { limit_bytes });
+            return Err(StartError::FieldsTooLong { limit_bytes });
         }
         debug_assert!(StreamKind::of(stream) == StreamKind::Request);
         self.streams.open(stream, tag, request.expects());
@@ -203,7 +203,7 @@ impl H3Connection {
     }
 
     /// Cancels a request, and reports no more events for it. Returns its stream, which the caller
-    /// must reset and stop with [`H3ErrorCode::REQUEST_CANCELLED`], or `None` if the request has
+    /// must reset and stop with [`ErrorCode::REQUEST_CANCELLED`], or `None` if the request has
     /// ended.
     pub fn cancel(&mut self, tag: u32) -> Option<u64> {
         let slot = self.streams.find_tag(tag)?;
@@ -224,7 +224,7 @@ impl H3Connection {
     /// Consumes bytes that arrived in order on a stream, from the front of `input`, up to the next
     /// event. The stream carries one of this client's requests, or was opened by the peer.
     ///
-    /// Call it until it returns [`H3Event::NeedMore`]. Only frame headers, field sections and
+    /// Call it until it returns [`ConnectionEvent::NeedMore`]. Only frame headers, field sections and
     /// instructions that arrive in parts are copied; body bytes never are.
     ///
     /// # Errors
@@ -236,27 +236,27 @@ impl H3Connection {
         &mut self,
         stream: u64,
         input: &mut &'a [u8],
-    ) -> Result<H3Event<'a>, H3Violation> {
+    ) -> Result<ConnectionEvent<'a>, Violation> {
         self.state.check()?;
         let result = match StreamKind::of(stream) {
             StreamKind::Request => self.read_response(stream, input),
             StreamKind::PeerUnidirectional => self.read_peer_stream(stream, input),
-            StreamKind::ServerBidirectional => Err(H3Violation::ServerBidirectional),
+            StreamKind::ServerBidirectional => Err(Violation::ServerBidirectional),
             StreamKind::OwnUnidirectional => {
                 *input = &[];
-                Ok(H3Event::NeedMore)
+                Ok(ConnectionEvent::NeedMore)
             }
         };
         result.inspect_err(|violation| self.state.fail(*violation))
     }
 
     /// Handles the orderly end of a stream (FIN). All bytes of the stream must already have been
-    /// passed to [`next`](H3Connection::next).
+    /// passed to [`next`](Connection::next).
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](H3Connection::next).
-    pub fn finished(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
+    /// Returns the same errors as [`next`](Connection::next).
+    pub fn finished(&mut self, stream: u64) -> Result<ConnectionEvent<'static>, Violation> {
         self.state.check()?;
         let result = match StreamKind::of(stream) {
             StreamKind::Request => self.finish_response(stream),
@@ -269,12 +269,12 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](H3Connection::next).
+    /// Returns the same errors as [`next`](Connection::next).
     pub fn reset(
         &mut self,
         stream: u64,
-        code: H3ErrorCode,
-    ) -> Result<H3Event<'static>, H3Violation> {
+        code: ErrorCode,
+    ) -> Result<ConnectionEvent<'static>, Violation> {
         self.state.check()?;
         let result = match StreamKind::of(stream) {
             StreamKind::Request => Ok(self.reset_response(stream, code)),
@@ -293,26 +293,26 @@ impl H3Connection {
     ///
     /// Returns a connection error for a unidirectional stream: the peer must read this client's
     /// control and decoder streams (RFC 9114 §6.2.1, RFC 9204 §4.2).
-    pub fn stopped(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
+    pub fn stopped(&mut self, stream: u64) -> Result<ConnectionEvent<'static>, Violation> {
         self.state.check()?;
         if StreamKind::of(stream) != StreamKind::OwnUnidirectional {
-            return Ok(H3Event::Ignored);
+            return Ok(ConnectionEvent::Ignored);
         }
-        self.state.fail(H3Violation::CriticalStopped);
-        Err(H3Violation::CriticalStopped)
+        self.state.fail(Violation::CriticalStopped);
+        Err(Violation::CriticalStopped)
     }
 
     /// Handles the end of a stream that doesn't carry a request. The end of a critical stream is a
     /// connection error (RFC 9114 §6.2.1).
-    fn peer_stream_closed(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
+    fn peer_stream_closed(&mut self, stream: u64) -> Result<ConnectionEvent<'static>, Violation> {
         match StreamKind::of(stream) {
-            StreamKind::Request | StreamKind::OwnUnidirectional => Ok(H3Event::Ignored),
-            StreamKind::ServerBidirectional => Err(H3Violation::ServerBidirectional),
+            StreamKind::Request | StreamKind::OwnUnidirectional => Ok(ConnectionEvent::Ignored),
+            StreamKind::ServerBidirectional => Err(Violation::ServerBidirectional),
             StreamKind::PeerUnidirectional => match self.peer_streams.get(stream) {
-                PeerStream::Critical(kind) => Err(H3Violation::CriticalClosed(kind)),
+                PeerStream::Critical(kind) => Err(Violation::CriticalClosed(kind)),
                 PeerStream::Untyped | PeerStream::Discarded => {
                     self.peer_streams.forget(stream);
-                    Ok(H3Event::Ignored)
+                    Ok(ConnectionEvent::Ignored)
                 }
             },
         }
@@ -371,31 +371,35 @@ impl H3Connection {
     /// request is in flight.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
-        self.can_start() == Err(H3StartError::GoingAway)
+        self.can_start() == Err(StartError::GoingAway)
     }
 
     /// Counts a frame that made no progress. Too many consecutive frames of this kind are treated
     /// as a flood.
-    fn note_idle_frame(&mut self) -> Result<(), H3Violation> {
+    fn note_idle_frame(&mut self) -> Result<(), Violation> {
         self.note_idle_frames(1)
     }
 
-    fn note_idle_frames(&mut self, frames: u32) -> Result<(), H3Violation> {
+    fn note_idle_frames(&mut self, frames: u32) -> Result<(), Violation> {
         self.idle_frames = self.idle_frames.saturating_add(frames);
         if self.idle_frames > limits::IDLE_FRAMES_MAX {
             let limit = limits::IDLE_FRAMES_MAX;
-            return Err(H3Violation::TooManyIdleFrames { limit });
+            return Err(Violation::TooManyIdleFrames { limit });
         }
         Ok(())
     }
 
     /// Abandons a stream because of a stream error (RFC 9114 §8). The connection continues.
     #[cold]
-    fn break_stream(&mut self, slot: usize, violation: H3StreamViolation) -> H3Event<'static> {
+    fn break_stream(
+        &mut self,
+        slot: usize,
+        violation: StreamViolation,
+    ) -> ConnectionEvent<'static> {
         let stream = self.streams.at(slot);
         let (id, tag) = (stream.id, stream.tag);
         self.abandon(slot);
-        H3Event::Broken {
+        ConnectionEvent::Broken {
             tag,
             stream: id,
             violation,

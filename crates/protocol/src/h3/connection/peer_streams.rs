@@ -1,30 +1,30 @@
 //! Unidirectional streams of the peer (RFC 9114 §6.2, RFC 9204 §4.2).
 
-use super::H3Connection;
+use super::Connection;
 use crate::h3::unidirectional::PeerStream;
 use crate::h3::violation::CriticalStream;
-use crate::h3::{H3ErrorCode, H3Event, H3Violation};
+use crate::h3::{ConnectionEvent, ErrorCode, Violation};
 
 /// Maximum number of bytes of an integer on the decoder stream. Integers have at most 62 bits.
 const INTEGER_BYTES_MAX: u8 = 10;
 
-impl H3Connection {
+impl Connection {
     /// Reads bytes that arrived on a unidirectional stream of the peer.
     pub(super) fn read_peer_stream<'a>(
         &mut self,
         stream: u64,
         input: &mut &'a [u8],
-    ) -> Result<H3Event<'a>, H3Violation> {
+    ) -> Result<ConnectionEvent<'a>, Violation> {
         let role = match self.peer_streams.get(stream) {
-            PeerStream::Untyped if input.is_empty() => return Ok(H3Event::NeedMore),
+            PeerStream::Untyped if input.is_empty() => return Ok(ConnectionEvent::NeedMore),
             PeerStream::Untyped => {
                 let begun = self.peer_streams.begin(stream, input)?;
                 if begun == PeerStream::Discarded {
                     self.note_idle_frame()?;
                     *input = &[];
-                    return Ok(H3Event::Discard {
+                    return Ok(ConnectionEvent::Discard {
                         stream,
-                        code: H3ErrorCode::STREAM_CREATION_ERROR,
+                        code: ErrorCode::STREAM_CREATION_ERROR,
                     });
                 }
                 begun
@@ -37,26 +37,26 @@ impl H3Connection {
                 let instructions = self
                     .decoder
                     .read_instructions(input)
-                    .map_err(H3Violation::EncoderStream)?;
+                    .map_err(Violation::EncoderStream)?;
                 self.note_idle_frames(instructions)?;
             }
             PeerStream::Critical(CriticalStream::Decoder) => self.read_peer_decoder(input)?,
             PeerStream::Untyped | PeerStream::Discarded => {}
         }
         *input = &[];
-        Ok(H3Event::NeedMore)
+        Ok(ConnectionEvent::NeedMore)
     }
 
     /// Reads the peer's decoder stream (RFC 9204 §4.4). This client inserts nothing into the peer's
     /// table, so the only valid instruction is the cancellation of a stream.
-    fn read_peer_decoder(&mut self, input: &[u8]) -> Result<(), H3Violation> {
+    fn read_peer_decoder(&mut self, input: &[u8]) -> Result<(), Violation> {
         for &byte in input {
             let continues = match self.decoder_integer_bytes {
                 0 if byte & 0xc0 == 0x40 => {
                     self.note_idle_frame()?;
                     byte & 0x3f == 0x3f
                 }
-                0 | INTEGER_BYTES_MAX => return Err(H3Violation::DecoderStream),
+                0 | INTEGER_BYTES_MAX => return Err(Violation::DecoderStream),
                 _ => byte & 0x80 != 0,
             };
             self.decoder_integer_bytes = if continues {

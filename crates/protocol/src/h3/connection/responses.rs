@@ -1,23 +1,23 @@
 //! Request streams, and the HEADERS and DATA of the responses on them (RFC 9114 §4.1).
 
-use super::H3Connection;
-use crate::h3::frame::{H3FrameHeader, H3FrameType};
+use super::Connection;
+use crate::h3::frame::{FrameHeader, FrameType};
 use crate::h3::stream::FrameReading;
-use crate::h3::{H3ErrorCode, H3Event, H3StreamViolation, H3Violation, limits};
+use crate::h3::{ConnectionEvent, ErrorCode, StreamViolation, Violation, limits};
 use crate::response_stage::SectionRole;
 
-impl H3Connection {
+impl Connection {
     /// Reads bytes that arrived on the stream of a request.
     #[inline]
     pub(super) fn read_response<'a>(
         &mut self,
         stream: u64,
         input: &mut &'a [u8],
-    ) -> Result<H3Event<'a>, H3Violation> {
+    ) -> Result<ConnectionEvent<'a>, Violation> {
         let Some(slot) = self.streams.find(stream) else {
             // The request was canceled, or ended before these bytes arrived.
             *input = &[];
-            return Ok(H3Event::NeedMore);
+            return Ok(ConnectionEvent::NeedMore);
         };
         while !input.is_empty() {
             let event = match self.streams.at(slot).reading {
@@ -37,7 +37,7 @@ impl H3Connection {
                 return Ok(event);
             }
         }
-        Ok(H3Event::NeedMore)
+        Ok(ConnectionEvent::NeedMore)
     }
 
     #[inline]
@@ -45,16 +45,16 @@ impl H3Connection {
         &mut self,
         slot: usize,
         input: &mut &'a [u8],
-    ) -> Result<Option<H3Event<'a>>, H3Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let kept = &mut self.streams.at(slot).kept;
         let whole = if kept.is_empty() {
-            H3FrameHeader::take(input)
+            FrameHeader::take(input)
         } else {
             None
         };
         let header = match whole {
             Some(header) => header,
-            None => match H3FrameHeader::take_split(kept, input) {
+            None => match FrameHeader::take_split(kept, input) {
                 Some(header) => header,
                 None => return Ok(None),
             },
@@ -67,15 +67,15 @@ impl H3Connection {
     fn begin_frame<'a>(
         &mut self,
         slot: usize,
-        header: H3FrameHeader,
-    ) -> Result<Option<H3Event<'a>>, H3Violation> {
+        header: FrameHeader,
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let stream = self.streams.at(slot);
         stream.check_frame(header.kind)?;
         match header.kind {
-            H3FrameType::Headers => {
+            FrameType::Headers => {
                 if header.length > u64::from(limits::FIELD_SECTION_BYTES_MAX) {
                     let limit_bytes = limits::FIELD_SECTION_BYTES_MAX;
-                    let too_long = H3StreamViolation::SectionTooLong { limit_bytes };
+                    let too_long = StreamViolation::SectionTooLong { limit_bytes };
                     return Ok(Some(self.break_stream(slot, too_long)));
                 }
                 stream.reading = FrameReading::Section {
@@ -85,7 +85,7 @@ impl H3Connection {
                     return self.section(slot, &[]);
                 }
             }
-            H3FrameType::Data => {
+            FrameType::Data => {
                 if let Err(fault) = stream.data(header.length) {
                     return Ok(Some(self.break_stream(slot, fault.into())));
                 }
@@ -113,7 +113,7 @@ impl H3Connection {
         slot: usize,
         length: usize,
         input: &mut &'a [u8],
-    ) -> Result<Option<H3Event<'a>>, H3Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         let stream = self.streams.at(slot);
         if let Some((section, rest)) = input.split_at_checked(length)
             && stream.kept.is_empty()
@@ -131,7 +131,7 @@ impl H3Connection {
             let limit = limits::PARTIAL_BYTES_MAX + per_stream;
             if self.partial_bytes > limit {
                 let limit_bytes = limit as u32;
-                return Err(H3Violation::TooManyParts { limit_bytes });
+                return Err(Violation::TooManyParts { limit_bytes });
             }
             return Ok(None);
         }
@@ -156,7 +156,7 @@ impl H3Connection {
         &mut self,
         slot: usize,
         section: &[u8],
-    ) -> Result<Option<H3Event<'a>>, H3Violation> {
+    ) -> Result<Option<ConnectionEvent<'a>>, Violation> {
         self.idle_frames = 0;
         let stream = self.streams.at(slot);
         stream.reading = FrameReading::Header;
@@ -164,21 +164,26 @@ impl H3Connection {
         let fields = self
             .decoder
             .decode(stream.id, section)
-            .map_err(H3Violation::Section)?;
+            .map_err(Violation::Section)?;
         if self.decoder.output_bytes() > limits::DECODER_OUTPUT_BYTES_MAX {
             let limit_bytes = limits::DECODER_OUTPUT_BYTES_MAX as u32;
-            return Err(H3Violation::TooManyUnread { limit_bytes });
+            return Err(Violation::TooManyUnread { limit_bytes });
         }
         match stream.section(&fields) {
             Err(fault) => Ok(Some(self.break_stream(slot, fault.into()))),
-            Ok(SectionRole::Interim(status)) => Ok(Some(H3Event::Interim { tag, status })),
-            Ok(SectionRole::Head(status)) => Ok(Some(H3Event::Head { tag, status })),
+            Ok(SectionRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
+            Ok(SectionRole::Head(status)) => Ok(Some(ConnectionEvent::Head { tag, status })),
             Ok(SectionRole::Trailers) => Ok(None),
         }
     }
 
     #[inline]
-    fn read_data<'a>(&mut self, slot: usize, left: u64, input: &mut &'a [u8]) -> H3Event<'a> {
+    fn read_data<'a>(
+        &mut self,
+        slot: usize,
+        left: u64,
+        input: &mut &'a [u8],
+    ) -> ConnectionEvent<'a> {
         let length = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
         let (bytes, rest) = input.split_at(length);
         *input = rest;
@@ -187,7 +192,7 @@ impl H3Connection {
             0 => FrameReading::Header,
             left => FrameReading::Data { left },
         };
-        H3Event::Body {
+        ConnectionEvent::Body {
             tag: stream.tag,
             bytes,
         }
@@ -196,13 +201,16 @@ impl H3Connection {
     /// Closes the stream of a response that ended (FIN). Returns an error if the end cuts off a
     /// frame.
     #[inline]
-    pub(super) fn finish_response(&mut self, id: u64) -> Result<H3Event<'static>, H3Violation> {
+    pub(super) fn finish_response(
+        &mut self,
+        id: u64,
+    ) -> Result<ConnectionEvent<'static>, Violation> {
         let Some(slot) = self.streams.find(id) else {
-            return Ok(H3Event::Ignored);
+            return Ok(ConnectionEvent::Ignored);
         };
         let stream = self.streams.at(slot);
         if stream.reading != FrameReading::Header || !stream.kept.is_empty() {
-            return Err(H3Violation::FrameTruncated);
+            return Err(Violation::FrameTruncated);
         }
         let tag = stream.tag;
         if let Err(fault) = stream.check_end() {
@@ -210,20 +218,20 @@ impl H3Connection {
         }
         self.ended_call = self.streams.at(slot).call;
         self.streams.close(slot);
-        Ok(H3Event::End { tag })
+        Ok(ConnectionEvent::End { tag })
     }
 
     /// Abandons the stream of a response that the peer reset (RESET_STREAM). Ignores streams that
     /// are not live.
-    pub(super) fn reset_response(&mut self, id: u64, code: H3ErrorCode) -> H3Event<'static> {
+    pub(super) fn reset_response(&mut self, id: u64, code: ErrorCode) -> ConnectionEvent<'static> {
         let Some(slot) = self.streams.find(id) else {
-            return H3Event::Ignored;
+            return ConnectionEvent::Ignored;
         };
         let stream = self.streams.at(slot);
         let tag = stream.tag;
-        let unprocessed = code == H3ErrorCode::REQUEST_REJECTED && !stream.is_answered();
+        let unprocessed = code == ErrorCode::REQUEST_REJECTED && !stream.is_answered();
         self.abandon(slot);
-        H3Event::Reset {
+        ConnectionEvent::Reset {
             tag,
             code,
             unprocessed,

@@ -1,7 +1,7 @@
 //! State of a connection as a whole.
 
-use crate::h3::H3Violation;
-use crate::h3::settings::H3PeerSettings;
+use crate::h3::Violation;
+use crate::h3::settings::PeerSettings;
 
 /// State of a connection, for a client that never announces an end itself.
 ///
@@ -22,18 +22,18 @@ use crate::h3::settings::H3PeerSettings;
 pub(super) enum ConnectionState {
     /// The peer's SETTINGS are expected.
     Opening,
-    Open(H3PeerSettings),
+    Open(PeerSettings),
     /// The peer accepts no more requests.
     GoingAway {
-        peer: H3PeerSettings,
+        peer: PeerSettings,
         /// First stream that the peer won't process.
         first_rejected: u64,
     },
     /// A connection error has ended the connection.
     Failed {
-        violation: H3Violation,
+        violation: Violation,
         /// The peer's settings, if they had arrived.
-        peer: Option<H3PeerSettings>,
+        peer: Option<PeerSettings>,
     },
 }
 
@@ -45,7 +45,7 @@ impl ConnectionState {
 
     /// Returns the peer's settings, once they have arrived.
     #[inline]
-    pub(super) fn peer_settings(self) -> Option<H3PeerSettings> {
+    pub(super) fn peer_settings(self) -> Option<PeerSettings> {
         match self {
             ConnectionState::Opening => None,
             ConnectionState::Open(peer) | ConnectionState::GoingAway { peer, .. } => Some(peer),
@@ -55,7 +55,7 @@ impl ConnectionState {
 
     /// Returns the violation that ended the connection, if there is one.
     #[inline]
-    pub(super) fn check(self) -> Result<(), H3Violation> {
+    pub(super) fn check(self) -> Result<(), Violation> {
         if let ConnectionState::Failed { violation, .. } = self {
             return Err(violation);
         }
@@ -63,14 +63,14 @@ impl ConnectionState {
     }
 
     /// Applies a GOAWAY, whose stream must not be later than an earlier GOAWAY's.
-    pub(super) fn go_away(&mut self, first_rejected: u64) -> Result<(), H3Violation> {
+    pub(super) fn go_away(&mut self, first_rejected: u64) -> Result<(), Violation> {
         let peer = match *self {
             ConnectionState::GoingAway {
                 first_rejected: before,
                 ..
-            } if first_rejected > before => return Err(H3Violation::GoAwayIncreased),
+            } if first_rejected > before => return Err(Violation::GoAwayIncreased),
             ConnectionState::Open(peer) | ConnectionState::GoingAway { peer, .. } => peer,
-            ConnectionState::Opening => return Err(H3Violation::NoSettings),
+            ConnectionState::Opening => return Err(Violation::NoSettings),
             ConnectionState::Failed { violation, .. } => return Err(violation),
         };
         *self = ConnectionState::GoingAway {
@@ -80,7 +80,7 @@ impl ConnectionState {
         Ok(())
     }
 
-    pub(super) fn fail(&mut self, violation: H3Violation) {
+    pub(super) fn fail(&mut self, violation: Violation) {
         *self = ConnectionState::Failed {
             violation,
             peer: self.peer_settings(),

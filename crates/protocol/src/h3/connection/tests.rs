@@ -8,17 +8,17 @@ const DECODER: u64 = 7;
 const ENCODER: u64 = 11;
 const UNKNOWN: u64 = 15;
 
-fn new_connection() -> H3Connection {
-    let mut connection = H3Connection::new(H3Settings {
+fn new_connection() -> Connection {
+    let mut connection = Connection::new(ClientSettings {
         streams: 4,
-        ..H3Settings::default()
+        ..ClientSettings::default()
     });
     connection.keep_fields();
     connection
 }
 
 /// Returns everything that determines a connection's behavior.
-fn described(mut connection: H3Connection) -> String {
+fn described(mut connection: Connection) -> String {
     connection.decoder.forget_cache();
     format!("{connection:#?}")
 }
@@ -52,7 +52,7 @@ fn a_restarted_connection_equals_a_new_one() {
         body: b"",
         keep_alive: true,
     };
-    let request = H3Request::new(&spec, RequestScheme::Https).expect("a valid request");
+    let request = EncodedRequest::new(&spec, RequestScheme::Https).expect("a valid request");
     let fresh = described(new_connection());
     let bytes: Vec<(u64, u8)> = CONVERSATION
         .into_iter()
@@ -69,7 +69,7 @@ fn a_restarted_connection_equals_a_new_one() {
         for (stream, byte) in &bytes[..length] {
             let mut input = std::slice::from_ref(byte);
             while let Ok(event) = connection.next(*stream, &mut input)
-                && event != H3Event::NeedMore
+                && event != ConnectionEvent::NeedMore
             {}
             connection.take_decoder(&mut out);
         }

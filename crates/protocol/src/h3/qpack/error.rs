@@ -7,7 +7,7 @@ use crate::compression::{HuffmanError, IntegerError, StringError};
 /// Error in a field section or on the encoder stream. The connection can no longer be used
 /// (QPACK_DECOMPRESSION_FAILED or QPACK_ENCODER_STREAM_ERROR, RFC 9204 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum QpackError {
+pub enum DecodeError {
     /// The section ends within a field line or its prefix.
     Truncated,
     /// An integer with more than 32 bits, or with too many bytes (RFC 9204 §4.1.1).
@@ -29,23 +29,23 @@ pub enum QpackError {
     EntryTooLarge,
 }
 
-impl From<IntegerError> for QpackError {
-    fn from(error: IntegerError) -> QpackError {
+impl From<IntegerError> for DecodeError {
+    fn from(error: IntegerError) -> DecodeError {
         match error {
-            IntegerError::Truncated => QpackError::Truncated,
-            IntegerError::TooLarge => QpackError::Integer,
+            IntegerError::Truncated => DecodeError::Truncated,
+            IntegerError::TooLarge => DecodeError::Integer,
         }
     }
 }
 
-impl From<HuffmanError> for QpackError {
-    fn from(error: HuffmanError) -> QpackError {
-        QpackError::Huffman(error)
+impl From<HuffmanError> for DecodeError {
+    fn from(error: HuffmanError) -> DecodeError {
+        DecodeError::Huffman(error)
     }
 }
 
-impl From<StringError> for QpackError {
-    fn from(error: StringError) -> QpackError {
+impl From<StringError> for DecodeError {
+    fn from(error: StringError) -> DecodeError {
         match error {
             StringError::Length(error) => error.into(),
             StringError::Huffman(error) => error.into(),
@@ -53,25 +53,27 @@ impl From<StringError> for QpackError {
     }
 }
 
-impl fmt::Display for QpackError {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            QpackError::Truncated => "the data ends within a header",
-            QpackError::Integer => "an integer is too large",
-            QpackError::Index => "an index is not in the tables",
-            QpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string contains EOS",
-            QpackError::Huffman(HuffmanError::Padding) => {
+            DecodeError::Truncated => "the data ends within a header",
+            DecodeError::Integer => "an integer is too large",
+            DecodeError::Index => "an index is not in the tables",
+            DecodeError::Huffman(HuffmanError::EndOfString) => {
+                "a Huffman-coded string contains EOS"
+            }
+            DecodeError::Huffman(HuffmanError::Padding) => {
                 "a Huffman-coded string has invalid padding"
             }
-            QpackError::InsertCount => "the Required Insert Count is impossible",
-            QpackError::Base => "the Base is below 0",
-            QpackError::Blocked => {
+            DecodeError::InsertCount => "the Required Insert Count is impossible",
+            DecodeError::Base => "the Base is below 0",
+            DecodeError::Blocked => {
                 "a table entry that has not arrived is referenced, although streams must not block"
             }
-            QpackError::CapacityTooLarge => "the dynamic table would be larger than allowed",
-            QpackError::EntryTooLarge => "an entry is larger than the dynamic table",
+            DecodeError::CapacityTooLarge => "the dynamic table would be larger than allowed",
+            DecodeError::EntryTooLarge => "an entry is larger than the dynamic table",
         })
     }
 }
 
-impl std::error::Error for QpackError {}
+impl std::error::Error for DecodeError {}

@@ -13,16 +13,16 @@
 //!
 //! | section of RFC 9204 | code |
 //! |---|---|
-//! | §2.2.1 blocked decoding | [`QpackError::Blocked`] |
+//! | §2.2.1 blocked decoding | [`DecodeError::Blocked`] |
 //! | §2.2.2, §4.4 decoder instructions | `decoder`: `acknowledge`, `cancel`, `take_output` |
-//! | §2.2.3 invalid references | [`QpackError::Index`] |
+//! | §2.2.3 invalid references | [`DecodeError::Index`] |
 //! | §3.1, Appendix A static table | `static_table` |
 //! | §3.2 dynamic table | `compression::table`, shared with HPACK; indices: `decoder`, `prefix` |
 //! | §4.1.1, §4.1.2 integers, strings | `compression`, shared with HPACK |
 //! | §4.3 encoder instructions | `instruction`; `decoder`: `apply` |
 //! | §4.5.1 prefix of a section | `prefix` |
 //! | §4.5.2 to §4.5.6 field lines | `decoder`: `line` for responses, `encoder` for requests |
-//! | §6 error codes | [`H3Violation::code`](super::H3Violation::code) |
+//! | §6 error codes | [`Violation::code`](super::Violation::code) |
 
 pub use crate::compression::{FieldFault, Fields, HuffmanError};
 
@@ -34,9 +34,9 @@ mod prefix;
 mod static_table;
 mod texts;
 
-pub use decoder::QpackDecoder;
+pub use decoder::Decoder;
 pub(crate) use encoder::{Qpack, SECTION_PREFIX};
-pub use error::QpackError;
+pub use error::DecodeError;
 
 /// Size of the dynamic table until the encoder sets its capacity, in bytes (RFC 9204 §3.2.3).
 const INITIAL_TABLE_BYTES: u32 = 0;

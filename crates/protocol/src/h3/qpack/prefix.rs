@@ -1,6 +1,6 @@
 //! Prefix of a field section (RFC 9204 §4.5.1).
 
-use super::QpackError;
+use super::DecodeError;
 use crate::compression::{FIELD_OVERHEAD_BYTES, decode_integer};
 
 /// Decoded prefix of a section. It determines the part of the dynamic table to which the section
@@ -22,7 +22,7 @@ impl SectionPrefix {
         rest: &mut &[u8],
         inserts: u64,
         capacity_limit: u32,
-    ) -> Result<SectionPrefix, QpackError> {
+    ) -> Result<SectionPrefix, DecodeError> {
         let required = match decode_integer(8, rest)? {
             0 => 0,
             encoded => required_insert_count(encoded, inserts, capacity_limit)?,
@@ -32,16 +32,16 @@ impl SectionPrefix {
         let base = if !is_negative {
             required + delta
         } else {
-            required.checked_sub(delta + 1).ok_or(QpackError::Base)?
+            required.checked_sub(delta + 1).ok_or(DecodeError::Base)?
         };
         Ok(SectionPrefix { required, base })
     }
 
     /// Converts an index relative to the base to an absolute index (RFC 9204 §3.2.5).
-    pub(super) fn relative(self, index: u32) -> Result<u64, QpackError> {
+    pub(super) fn relative(self, index: u32) -> Result<u64, DecodeError> {
         self.base
             .checked_sub(u64::from(index) + 1)
-            .ok_or(QpackError::Index)
+            .ok_or(DecodeError::Index)
     }
 
     /// Converts a post-base index to an absolute index (RFC 9204 §3.2.6).
@@ -56,12 +56,12 @@ fn required_insert_count(
     encoded: u32,
     inserts: u64,
     capacity_limit: u32,
-) -> Result<u64, QpackError> {
+) -> Result<u64, DecodeError> {
     let entries_max = u64::from(capacity_limit / FIELD_OVERHEAD_BYTES);
     let full_range = 2 * entries_max;
     let encoded = u64::from(encoded);
     if encoded > full_range {
-        return Err(QpackError::InsertCount);
+        return Err(DecodeError::InsertCount);
     }
     let largest = inserts + entries_max;
     let wrapped = largest / full_range * full_range;
@@ -69,10 +69,10 @@ fn required_insert_count(
     if required > largest {
         required = required
             .checked_sub(full_range)
-            .ok_or(QpackError::InsertCount)?;
+            .ok_or(DecodeError::InsertCount)?;
     }
     match required {
-        0 => Err(QpackError::InsertCount),
+        0 => Err(DecodeError::InsertCount),
         required => Ok(required),
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         ] {
             assert_eq!(
                 required_insert_count(encoded, inserts, capacity_limit),
-                Err(QpackError::InsertCount),
+                Err(DecodeError::InsertCount),
                 "{encoded} {inserts} {capacity_limit}"
             );
         }
@@ -128,10 +128,10 @@ mod tests {
         assert_eq!(take(b"\x00\x05"), prefix(0, 5));
         assert_eq!(take(b"\x05\x02"), prefix(4, 6));
         assert_eq!(take(b"\x05\x83"), prefix(4, 0));
-        assert_eq!(take(b"\x05\x84"), Err(QpackError::Base));
-        assert_eq!(take(b"\x00\x80"), Err(QpackError::Base));
-        assert_eq!(take(b"\x05"), Err(QpackError::Truncated));
-        assert_eq!(take(b""), Err(QpackError::Truncated));
-        assert_eq!(take(b"\x05\x7f"), Err(QpackError::Truncated));
+        assert_eq!(take(b"\x05\x84"), Err(DecodeError::Base));
+        assert_eq!(take(b"\x00\x80"), Err(DecodeError::Base));
+        assert_eq!(take(b"\x05"), Err(DecodeError::Truncated));
+        assert_eq!(take(b""), Err(DecodeError::Truncated));
+        assert_eq!(take(b"\x05\x7f"), Err(DecodeError::Truncated));
     }
 }

@@ -9,7 +9,7 @@ use crate::compression::{CodedString, FieldText, TextTable, decode_integer, writ
 /// Fields of the last section as text, decoded with a separate dynamic table.
 ///
 /// Each section and instruction must have been accepted by the
-/// [`QpackDecoder`](super::QpackDecoder), so it contains no errors and is within the decoder's
+/// [`Decoder`](super::Decoder), so it contains no errors and is within the decoder's
 /// limits.
 #[derive(Debug)]
 pub(super) struct SectionTexts {

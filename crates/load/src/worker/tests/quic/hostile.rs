@@ -5,7 +5,7 @@ use super::*;
 /// Returns the error code with which the client closed the first connection.
 fn close_code(load: &QuicOutcomes) -> Option<String> {
     let code = load.log.borrow().close_codes.first().copied()?;
-    Some(prony_protocol::h3::H3ErrorCode(code).to_string())
+    Some(prony_protocol::h3::ErrorCode(code).to_string())
 }
 
 #[test]

@@ -294,7 +294,7 @@ fn violations_on_the_control_stream_end_the_connection_with_their_reason() {
         );
         assert!(load.log.borrow().connections > 1, "{reason}");
         let code = load.log.borrow().close_codes.first().copied();
-        let name = code.map(|code| prony_protocol::h3::H3ErrorCode(code).to_string());
+        let name = code.map(|code| prony_protocol::h3::ErrorCode(code).to_string());
         assert!(
             name.is_some_and(|name| name.contains(reason)),
             "{reason}: {code:?}"
@@ -316,7 +316,7 @@ fn a_server_must_read_the_control_stream() {
     assert_eq!(totals.ok + totals.failed, 12, "{:?}", load.all());
     assert_eq!(load.log.borrow().connections, 2);
     let code = load.log.borrow().close_codes.first().copied();
-    let name = code.map(|code| prony_protocol::h3::H3ErrorCode(code).to_string());
+    let name = code.map(|code| prony_protocol::h3::ErrorCode(code).to_string());
     assert_eq!(name.as_deref(), Some("H3_CLOSED_CRITICAL_STREAM"));
 }
 

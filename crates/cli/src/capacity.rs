@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use prony_experiment::capacity::{
-    CapacityGoals, CapacitySearch, GoalsRefusal, NeighborWatch, ProbeLoad, ProbeLoads, SearchEvent,
-};
+use prony_experiment::capacity::{CapacitySearch, NeighborWatch, ProbeLoads, SearchEvent};
+use prony_experiment::plan::capacity_goals::{CapacityGoals, GoalsRefusal};
+use prony_experiment::plan::probe_load::ProbeLoad;
 use prony_experiment::runner::Interrupt;
 use prony_experiment::system::this_machine;
 use prony_load::{

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::plan::Plan;
+use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::RunSettings;
 use prony_load::flag_of;
 use prony_record::redact;
@@ -128,7 +129,8 @@ fn read(plan: &str) -> Result<Plan, Failure> {
             redact::url(plan)
         )));
     }
-    Plan::read(Path::new(plan)).map_err(|errors| plan_file::wrong_plan(&errors))
+    Plan::read(Path::new(plan), MachineProfile::this())
+        .map_err(|errors| plan_file::wrong_plan(&errors))
 }
 
 /// Reads the plan of the run to resume. If the command line also names a plan, the two must be

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::{MachineProfile, Plan};
+use prony_experiment::plan::Plan;
+use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{RunSettings, trial_mode};
 
 use crate::arguments::DemoArgs;
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
     use prony_experiment::interleaving::decide;
     use prony_experiment::plan::Interleave;
-    use prony_experiment::service::{Allocated, Endpoint};
+    use prony_experiment::plan::service::{Allocated, Endpoint};
 
     #[test]
     fn the_plan_suits_machines_with_one_or_many_cores() {

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_experiment::abort::{self, AbortRules};
+use prony_experiment::abort;
+use prony_experiment::plan::abort_rules::AbortRules;
 use prony_experiment::system::this_machine;
 use prony_fleet::coordinator::AgentChoice;
 use prony_load::{
@@ -154,7 +155,7 @@ fn here(arguments: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
         Some(rules) => {
             let running_load = RunningLoad::here(&control, spec.info());
             let stop = |_: &LoadAbort| control.stop();
-            rules.watch(&running_load, &stop, || load.watched(&progress))
+            abort::watch(rules, &running_load, &stop, || load.watched(&progress))
         }
     };
     let ScriptedRun {

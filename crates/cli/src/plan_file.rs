@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::plan::{Plan, PlanErrors};
+use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::ExperimentFolderError;
 
 use crate::ending::Failure;
@@ -15,7 +16,7 @@ pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
             dir.to_owned(),
         )));
     }
-    Plan::read(&path).map_err(|errors| wrong_plan(&errors))
+    Plan::read(&path, MachineProfile::this()).map_err(|errors| wrong_plan(&errors))
 }
 
 /// Lists each error of a plan on a separate line, and all missing packages on one line.

@@ -240,7 +240,8 @@ fn value_schema(value: &ValueType) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::plan::{MachineProfile, Plan, STARTER};
+    use prony_experiment::plan::{Plan, STARTER};
+    use prony_experiment::profile::MachineProfile;
 
     use super::*;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use include_dir::{Dir, DirEntry};
-use prony_experiment::plan::{MachineProfile, Plan};
+use prony_experiment::plan::Plan;
+use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::ExperimentFolderError;
 
 use crate::adapt::CannotAdapt;
@@ -149,7 +150,8 @@ fn unpacked(study: &Dir<'_>, into: &Path, arguments: &StudyRunArgs) -> Result<Pl
         adapted => adapted.map_err(Failure::from)?,
     };
     fs::write(&path, &adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
-    let mut plan = Plan::read(&path).map_err(|errors| plan_file::wrong_plan(&errors))?;
+    let mut plan = Plan::read(&path, MachineProfile::this())
+        .map_err(|errors| plan_file::wrong_plan(&errors))?;
     for level in &arguments.level {
         adapted.refuse_lost_level(level, &plan)?;
     }

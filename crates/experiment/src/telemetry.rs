@@ -9,7 +9,6 @@ mod csv;
 mod difference;
 mod slices;
 mod summary;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +16,9 @@ use std::time::Duration;
 use prony_record::Throttling;
 use serde::{Deserialize, Serialize};
 
-use crate::topology::LinkTraffic;
-
 pub use csv::{COLUMNS, write_csv};
 pub(crate) use slices::SlicedTelemetry;
 pub use summary::{ForeignUse, HostSummary, ServiceSummary, TelemetrySummary, summary};
-pub use watch::{CounterMode, RemoteMachine, RemoteService, WatchSpec};
 
 /// Definition of a memory size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -91,6 +87,38 @@ pub struct NetworkBytes {
     /// services share with the load. The counters then include the traffic of all programs, and
     /// both directions of a connection count as sent.
     pub shared: bool,
+}
+
+/// Traffic of a link since its creation, counted at its first end. If the link has neither a rate
+/// limit nor loss, packets that the kernel forwards as one segment count as one packet with one
+/// header. Packets that the link's random loss drops on arrival are included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTraffic {
+    /// Bytes from the first place to the second.
+    #[serde(rename = "forth_bytes")]
+    pub forward_bytes: u64,
+    /// Packets from the first place to the second.
+    #[serde(rename = "forth_packets")]
+    pub forward_packets: u64,
+    /// Bytes from the second place to the first.
+    #[serde(rename = "back_bytes")]
+    pub reverse_bytes: u64,
+    /// Packets from the second place to the first.
+    #[serde(rename = "back_packets")]
+    pub reverse_packets: u64,
+}
+
+impl LinkTraffic {
+    /// Returns the traffic since the earlier reading `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            forward_bytes: self.forward_bytes.saturating_sub(before.forward_bytes),
+            forward_packets: self.forward_packets.saturating_sub(before.forward_packets),
+            reverse_bytes: self.reverse_bytes.saturating_sub(before.reverse_bytes),
+            reverse_packets: self.reverse_packets.saturating_sub(before.reverse_packets),
+        }
+    }
 }
 
 /// Traffic of one network interface: totals since the creation of the interface.

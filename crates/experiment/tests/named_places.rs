@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
 use prony_experiment::place::{self, NetnsHandle};
-use prony_experiment::plan::{MachineProfile, Plan};
-use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
-use prony_experiment::service::PlaceKind;
-use prony_experiment::topology::{
-    AddressBlock, LinkEnd, LinkLoss, LinkRate, LinkTraffic, NamedPlace, NetworkLink, Topology,
+use prony_experiment::plan::Plan;
+use prony_experiment::plan::service::PlaceKind;
+use prony_experiment::plan::topology::{
+    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
+use prony_experiment::profile::MachineProfile;
+use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
+use prony_experiment::telemetry::LinkTraffic;
 use prony_stats::Metric;
 
 /// Timeout for every wait. It is long enough for a busy machine.

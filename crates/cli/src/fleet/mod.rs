@@ -9,7 +9,8 @@ mod up;
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_experiment::abort::AbortRules;
+use prony_experiment::abort;
+use prony_experiment::plan::abort_rules::AbortRules;
 use prony_fleet::coordinator::{
     AgentChoice, Feed, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, ProgressUpdate,
     StopRequest,
@@ -282,7 +283,7 @@ pub(crate) fn watched<T>(
         None => work(),
         Some(rules) => {
             let stop = |abort: &LoadAbort| stop.abort(abort.clone());
-            rules.watch(&watched_load, &stop, work).0
+            abort::watch(rules, &watched_load, &stop, work).0
         }
     }
 }

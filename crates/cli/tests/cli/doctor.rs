@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use prony_experiment::service::PortProtocol;
+use prony_experiment::plan::service::PortProtocol;
 use prony_experiment::system::port;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Search for a server's capacity: the highest request rate at which it meets its goals.
 //!
-//! [`CapacityGoals`] holds the goals and limits, and creates the [`SearchSettings`] of each search.
+//! [`CapacityGoals`](crate::plan::capacity_goals::CapacityGoals) holds the goals and limits, and creates the [`SearchSettings`] of each search.
 //! [`CapacitySearch::run`] runs one search, and returns a [`SearchReport`] with all probes. The
 //! caller supplies the loads ([`ProbeLoads`]), so a search can run in any network, or against
 //! simulated servers in tests:
@@ -20,7 +20,7 @@
 //! let estimate = CapacityEstimate::of(&reports.iter().filter_map(SearchReport::outcome).collect::<Vec<_>>());
 //! ```
 //!
-//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`] into a spec with
+//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`](crate::plan::probe_load::ProbeLoad) into a spec with
 //! `probe_load.settings(&load).resolve(url)` and runs it with `prony_load::run_scripted`. For a
 //! named place, the spec must be resolved and run inside the place's network.
 //!
@@ -28,9 +28,8 @@
 //!
 //! [`SearchSettings`]: prony_stats::capacity::SearchSettings
 
-mod goals;
 mod neighbors;
-mod probe_load;
+mod probe_loads;
 mod probe_watch;
 mod run;
 #[cfg(test)]
@@ -38,7 +37,6 @@ mod tests;
 
 pub use prony_stats::capacity::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
 
-pub use goals::{CapacityGoals, GoalsRefusal};
 pub use neighbors::NeighborWatch;
-pub use probe_load::{ProbeLoad, ProbeLoads};
+pub use probe_loads::ProbeLoads;
 pub use run::{CapacitySearch, SearchEvent};

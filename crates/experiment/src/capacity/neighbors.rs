@@ -11,7 +11,7 @@ use std::time::Instant;
 use prony_record::finding::{NoisyMachine, NoisyParts};
 use prony_record::{Finding, Severity};
 
-use crate::service::PortProtocol;
+use crate::plan::service::PortProtocol;
 use crate::system::foreign::ForeignTracker;
 use crate::system::process::{PortHolder, ProcessTable};
 use crate::system::{online_cores, port, proc_files, processes};

@@ -11,9 +11,10 @@ use prony_stats::capacity::{
     connections_limited,
 };
 
-use super::probe_load::{ProbeLoad, ProbeLoads};
+use super::probe_loads::ProbeLoads;
 use super::probe_watch::ProbeWatch;
 use crate::interrupt::Interrupt;
+use crate::plan::probe_load::ProbeLoad;
 
 /// Factor and constant for detecting an idle server: its median response time is at most the
 /// shortest median so far, times the factor, plus the constant.

@@ -7,8 +7,10 @@ use prony_load::{Control, LoadSettings, LoadSpec};
 use prony_record::{Finding, FindingId, Outcome, Record, Severity, Summary};
 use prony_stats::capacity::{BoundReason, Goal, SearchEnd, SearchOutcome};
 
-use super::{CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent};
+use super::{CapacitySearch, ProbeLoads, SearchEvent};
 use crate::interrupt::Interrupt;
+use crate::plan::capacity_goals::{CapacityGoals, GoalsRefusal};
+use crate::plan::probe_load::ProbeLoad;
 
 /// Rate at which the simulated server's p99 is 50 ms. The p99 grows with the fifth power of the
 /// rate.

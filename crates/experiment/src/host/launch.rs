@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::channel::{self, KeeperMessage};
 use super::keeper::{self, CoreSet, KeeperSetup};
 use crate::place::SandboxEntry;
-use crate::service::ServiceSpec;
+use crate::plan::service::ServiceSpec;
 use crate::system::{HostError, program};
 
 /// Interval at which prony checks if a keeper has ended.

@@ -23,11 +23,12 @@ use std::path::Path;
 
 use crate::environment::Environment;
 use crate::place::NetnsHandle;
-use crate::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
-use crate::topology::Topology;
+use crate::plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use crate::plan::topology::Topology;
 use prony_record::Finding;
 
-use crate::telemetry::{TelemetrySample, WatchSpec};
+use crate::plan::watch_spec::WatchSpec;
+use crate::telemetry::TelemetrySample;
 
 pub use crate::system::HostError;
 pub use exit::{ServiceExit, ServiceStop};

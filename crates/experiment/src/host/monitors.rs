@@ -7,10 +7,11 @@ use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subjec
 use prony_record::{Finding, Severity};
 
 use super::remote::{RemoteError, RemoteSampler};
+use crate::plan::watch_spec::{CounterMode, RemoteMachine, WatchSpec};
 use crate::system::hardware::CounterGroup;
 use crate::system::kernel_log::KernelLog;
 use crate::system::{self, SampledService};
-use crate::telemetry::{CounterMode, HardwareCounters, RemoteMachine, TelemetrySample, WatchSpec};
+use crate::telemetry::{HardwareCounters, TelemetrySample};
 
 /// The telemetry sources of one trial.
 #[derive(Debug, Default)]

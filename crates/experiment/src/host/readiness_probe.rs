@@ -10,7 +10,7 @@ use std::time::Duration;
 use prony_load::{HttpVersion, LoadSettings, ProbeError, SpecError, probe};
 use serde::{Deserialize, Serialize};
 
-use crate::service::Endpoint;
+use crate::plan::service::Endpoint;
 use crate::system;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -14,9 +14,11 @@ use prony_record::finding::Subject;
 use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
 use crate::place::NetnsHandle;
-use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
-use crate::telemetry::{TelemetrySample, WatchSpec};
-use crate::topology::Topology;
+use crate::plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use crate::plan::topology::Topology;
+use crate::plan::watch_spec::WatchSpec;
+use crate::scoped_name::ScopedName;
+use crate::telemetry::TelemetrySample;
 
 /// State shared by the variants of a block, whose services run on the same host.
 #[derive(Debug, Default)]

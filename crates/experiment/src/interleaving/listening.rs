@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::NamedVariants;
+use crate::plan::service::PlaceKind;
 use crate::plan::{ResolvedService, is_placeholder_path, is_placeholder_port};
-use crate::service::PlaceKind;
 
 /// Flags whose value is an address or a port to listen on.
 const FLAGS: &[&str] = &[

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::plan::{MachineProfile, Plan};
+use crate::plan::Plan;
+use crate::profile::MachineProfile;
 
 /// A plan with two variants of one service.
 pub(crate) const PLAN: &str = r#"name = "two"

@@ -8,25 +8,16 @@ mod subnet;
 pub use refused::PlaceRefused;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 
-use crate::service::PlaceKind;
-use crate::topology::AddressBlock;
+use crate::plan::machine::NetworkSettings;
+use crate::plan::service::PlaceKind;
+use crate::plan::topology::AddressBlock;
 
 pub(crate) use namespace::{
     NamespaceFd as SandboxEntry, NamespaceSandbox as Sandbox, NetworkTopology, free_base,
     processes_in, remove,
 };
-
-/// Kernel settings of a plan, divided into those that exist per network namespace and all others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetworkSettings {
-    /// Settings (sysctls) that exist per network namespace, with their values.
-    pub own: BTreeMap<String, String>,
-    /// Settings that can't be applied in a namespace, each with the reason.
-    pub not_applicable: BTreeMap<String, String>,
-}
 
 /// Checks that links between named places can have rate limits on this machine.
 ///
@@ -85,16 +76,6 @@ impl NetnsHandle {
     /// The namespace can't be entered; `work` was not run.
     pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         self.0.run_inside(work)
-    }
-}
-
-impl fmt::Display for PlaceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Native => "native",
-            Self::Namespace => "namespace",
-            Self::Named(_) => "with a name",
-        })
     }
 }
 

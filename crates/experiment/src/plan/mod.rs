@@ -10,18 +10,27 @@
 //! 4. [`check`]: every variant is rendered with placeholder endpoints, so that problems are
 //!    reported before anything starts.
 //!
+//! A plan asks the machine on which it is read through one trait, [`machine::PlanMachine`].
+//!
 //! A trial renders its variant again with the endpoints that the host allocated
 //! ([`Plan::resolve`]).
 
+pub mod abort_rules;
+pub mod capacity_goals;
 mod check;
 mod diagnostic;
 mod freeze;
+pub mod machine;
 mod model;
+pub mod probe_load;
 pub mod reference;
 mod render;
+pub mod service;
 mod syntax;
 #[cfg(test)]
 mod tests;
+pub mod topology;
+pub mod watch_spec;
 
 pub(crate) use check::{is_placeholder_path, is_placeholder_port};
 
@@ -29,8 +38,8 @@ pub use check::{HostObjection, HostRequirement, ServiceAspect};
 pub use diagnostic::{DiagnosticKind, PlanError, PlanErrors};
 pub use freeze::forget_secrets;
 pub use model::{
-    BodyComparison, FactorLevel, Interleave, LevelSelection, MachineProfile, Plan, PlanFactor,
-    PlanVariant, TrialSettings, VARIANTS_MAX, metric_to_judge,
+    BodyComparison, FactorLevel, Interleave, LevelSelection, Plan, PlanFactor, PlanVariant,
+    TrialSettings, VARIANTS_MAX, metric_to_judge,
 };
 pub use render::{
     CapacityLoad, LoadModel, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme,

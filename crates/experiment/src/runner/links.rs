@@ -5,9 +5,9 @@ use prony_record::Record;
 use prony_stats::{Metric, Values};
 
 use crate::plan::Resolved;
-use crate::service::PlaceKind;
+use crate::plan::service::PlaceKind;
+use crate::plan::topology::NetworkLink;
 use crate::telemetry::TelemetrySummary;
-use crate::topology::NetworkLink;
 
 /// Traffic on the link between the load generator and its target during the measured part of a
 /// trial, in bytes of Ethernet frames.

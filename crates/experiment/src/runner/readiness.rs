@@ -7,7 +7,7 @@ use prony_load::LoadSettings;
 use super::Interrupt;
 use crate::host::{Host, ProbeFailure, ReadinessProbe};
 use crate::plan::ReadySettings;
-use crate::service::Allocated;
+use crate::plan::service::Allocated;
 
 /// Pause between two probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use crate::plan::{MachineProfile, Plan};
+use crate::plan::Plan;
+use crate::profile::MachineProfile;
 use crate::telemetry::{ForeignUse, ServiceSummary};
 
 const ELAPSED_S: f64 = 10.0;
@@ -31,8 +32,8 @@ connections = "{{{{ connections }}}}"
     };
     let plan = Plan::from_str(&text, Path::new("plan.toml"), machine).unwrap();
     let allocated = plan.allocations(0).unwrap();
-    let endpoint = crate::service::Endpoint::Tcp("127.0.0.1:8080".parse().unwrap());
-    let given = |wanted: &crate::service::Allocation| crate::service::Allocated {
+    let endpoint = crate::plan::service::Endpoint::Tcp("127.0.0.1:8080".parse().unwrap());
+    let given = |wanted: &crate::plan::service::Allocation| crate::plan::service::Allocated {
         endpoints: [(String::new(), endpoint.clone())].into(),
         files_dir: format!("/tmp/{}", wanted.service).into(),
     };

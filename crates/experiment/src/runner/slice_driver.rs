@@ -16,7 +16,7 @@ use super::{ExperimentEvent, TrialError};
 use crate::host::Host;
 use crate::interleaving::{DEFAULT_SLICE, SETTLING_PART, minimum_duration};
 use crate::schedule;
-use crate::service::ScopedName;
+use crate::scoped_name::ScopedName;
 use crate::system::avoid_cores;
 use crate::telemetry::{SlicedTelemetry, TelemetrySample};
 

@@ -138,7 +138,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::plan::{MachineProfile, Plan};
+    use crate::plan::Plan;
+    use crate::profile::MachineProfile;
 
     const PLAN: &str = r#"
 baseline = { connections = 1 }

@@ -7,7 +7,7 @@ use prony_stats::{Metric, Values};
 use super::links;
 use crate::capacity::SearchReport;
 use crate::plan::Resolved;
-use crate::service::{Endpoint, PlaceKind};
+use crate::plan::service::{Endpoint, PlaceKind};
 use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 
 /// Minimum duration of a load for CPU metrics: the kernel counts CPU time in ticks of 10 ms.

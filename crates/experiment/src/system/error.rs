@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::process::PortHolder;
 use super::program::MissingProgram;
-use crate::service::{PlaceKind, PortProtocol};
+use crate::plan::service::{PlaceKind, PortProtocol};
 
 /// Reason why a host failed. In all cases, the environment is at fault, not the plan.
 #[derive(Debug)]

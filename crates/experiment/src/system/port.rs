@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::process::PortHolder;
-use crate::service::PortProtocol;
+use crate::plan::service::PortProtocol;
 
 /// Ports that this process has handed out. A port is reused only when the range is exhausted,
 /// because a server that has just ended leaves connections in TIME_WAIT, and because two hosts in

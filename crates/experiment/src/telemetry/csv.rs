@@ -2,11 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::topology::LinkTraffic;
-
 use super::{
-    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, MemoryKind, ServiceSample,
-    TcpCounters, TelemetrySample, UdpCounters,
+    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, LinkTraffic, MemoryKind,
+    ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
 
 /// Columns of telemetry.csv with their units. A cell is empty if the column doesn't apply to the

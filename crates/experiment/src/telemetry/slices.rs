@@ -17,7 +17,7 @@ use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, NetworkBytes,
     ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
-use crate::service::ScopedName;
+use crate::scoped_name::ScopedName;
 
 impl TelemetrySample {
     /// Returns the sample reduced to one variant's services, with their names in the plan.

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use prony_record::Throttling;
 
-use crate::topology::LinkTraffic;
-
 use super::difference::{
     cores_between, cpu_between, grown, hardware_between, interfaces_between, network_between,
     tcp_between, throttling_between, udp_between,
 };
 use super::{
-    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, MemoryKind,
-    NetworkBytes, ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
+    CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, LinkTraffic,
+    MemoryKind, NetworkBytes, ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
 
 /// Resource usage of one service between the first and the last sample.

@@ -165,7 +165,8 @@ fn a_plan_that_was_changed_is_resumed_only_on_demand() {
     let edited = format!("# Longer.\n{text}").replace("\"400ms\"", "\"500ms\"");
     std::fs::write(&path, edited).unwrap();
     lab.interrupt = Interrupt::default();
-    let stored = Plan::read(&path).unwrap_or_else(|errors| panic!("{errors}"));
+    let stored =
+        Plan::read(&path, MachineProfile::this()).unwrap_or_else(|errors| panic!("{errors}"));
     let settings = |accept_plan_changes| RunSettings {
         resume: true,
         accept_plan_changes,

@@ -13,7 +13,8 @@ mod studies;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{MachineProfile, Plan};
+use prony_experiment::plan::Plan;
+use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Verdict, VerdictDocument};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_experiment::abort::AbortableLoad;
+use prony_experiment::abort::{self, AbortableLoad};
 use prony_experiment::runner::{AgentLoadRequest, AgentLoadRunner};
 use prony_record::{Delta, Finding, FindingId, LoadAbort, LoadInfo, Nanos, Record};
 
@@ -159,7 +159,7 @@ impl AgentLoads<'_> {
             return load();
         };
         let abort = |abort: &LoadAbort| stop.abort(abort.clone());
-        rules.watch(&**feed, &abort, load).0
+        abort::watch(rules, &**feed, &abort, load).0
     }
 
     /// Picks free agents, reserves them for the experiment, and generates the load with them.

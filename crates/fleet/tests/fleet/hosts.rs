@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{MachineProfile, Plan};
+use prony_experiment::plan::Plan;
+use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{
     ExperimentEvent, ExperimentOutcome, Interrupt, Machines, RunSettings, TrialError, run, run_on,
 };

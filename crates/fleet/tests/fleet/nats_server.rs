@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use prony_experiment::service::PortProtocol;
+use prony_experiment::plan::service::PortProtocol;
 use prony_experiment::system::port;
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::link::NatsLink;

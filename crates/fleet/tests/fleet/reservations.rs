@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::telemetry::WatchSpec;
+use prony_experiment::plan::watch_spec::WatchSpec;
 use prony_fleet::coordinator::{
     AgentChoice, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, LoadRequest, StopRequest,
 };

@@ -7,10 +7,10 @@ use super::LocalHost;
 use super::service::LocalService;
 use crate::host::{HostError, launch};
 use crate::place::{self, NetworkTopology, Sandbox};
+use crate::plan::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
+use crate::plan::topology::Topology;
 use crate::run_state::{self, RunState};
-use crate::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use crate::system::{self, port};
-use crate::topology::Topology;
 
 /// Size of the path field in a UNIX socket address, including the final NUL.
 const SOCKET_PATH_MAX: usize = 108;

@@ -19,14 +19,15 @@ use super::monitors::Monitors;
 use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
 use crate::place::{self, NetnsHandle, NetworkTopology, Sandbox};
+use crate::plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use crate::plan::topology::Topology;
+use crate::plan::watch_spec::WatchSpec;
 use crate::run_state::{self, CreatedResource, RunState};
-use crate::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use crate::sweep;
 use crate::system::process::ProcessTable;
 use crate::system::sources::{self, ServiceCommand};
 use crate::system::{self, SampledService, Sampler};
-use crate::telemetry::{TelemetrySample, WatchSpec};
-use crate::topology::Topology;
+use crate::telemetry::TelemetrySample;
 
 use service::LocalService;
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::host::HostError;
 use crate::host::launch::RunningService;
 use crate::place::Sandbox;
-use crate::service::{Allocated, Endpoint, Follow, PlaceKind, PortProtocol};
+use crate::plan::service::{Allocated, Endpoint, Follow, PlaceKind, PortProtocol};
 use crate::system::hardware::CounterGroup;
 use crate::system::port;
 

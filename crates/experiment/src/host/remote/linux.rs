@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::{Sections, section};
+use crate::plan::watch_spec::{RemoteMachine, RemoteService};
 use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
 use crate::system::process::{Process, ProcessTable};
-use crate::telemetry::{HostSample, MemoryKind, RemoteMachine, RemoteService, ServiceSample};
+use crate::telemetry::{HostSample, MemoryKind, ServiceSample};
 
 /// Interval at which memory is read. For each reading, the kernel walks the page tables of every
 /// process.
@@ -278,7 +279,7 @@ impl RemoteServiceHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::Follow;
+    use crate::plan::service::Follow;
 
     fn sections(of: &[(&str, &str)]) -> Sections {
         of.iter()

@@ -15,8 +15,9 @@ mod shell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::plan::watch_spec::RemoteMachine;
 use crate::system::process::ProcessTable;
-use crate::telemetry::{HostSample, RemoteMachine, ServiceSample, TelemetrySample};
+use crate::telemetry::{HostSample, ServiceSample, TelemetrySample};
 use shell::{Sections, Shell};
 
 pub(super) use shell::RemoteError;

@@ -1,8 +1,8 @@
 //! Random loss on a link. An nftables rule at each end drops arriving packets.
 
+use crate::plan::topology::LinkLoss;
 use crate::system::HostError;
 use crate::system::command;
-use crate::topology::LinkLoss;
 
 /// Adds a rule to the current network namespace that randomly drops packets arriving over
 /// `interface`. The rule counts the dropped packets.

@@ -33,12 +33,12 @@ pub(crate) use settings::sort as sort_settings;
 
 use crate::place::PlaceRefused;
 use crate::place::subnet::{self, Subnet};
+use crate::plan::service::PlaceKind;
+use crate::plan::topology::AddressBlock;
 use crate::run_state::{CreatedResource, RemovedResource, RunState};
-use crate::service::PlaceKind;
 use crate::system::HostError;
 use crate::system::command;
 use crate::system::program;
-use crate::topology::AddressBlock;
 
 /// Folder in which `ip netns` keeps named namespaces.
 const NETNS_DIR: &str = "/run/netns";

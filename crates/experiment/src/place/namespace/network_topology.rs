@@ -21,10 +21,11 @@ use super::netns_thread::run_in_netns;
 use super::{NETNS_DIR, NamespaceFd, ip, settings};
 use crate::environment::PlaceFacts;
 use crate::place::NetnsHandle;
+use crate::plan::topology::{LinkRate, NetworkLink, Topology};
 use crate::run_state::{CreatedResource, RunState};
 use crate::system::HostError;
 use crate::system::command;
-use crate::topology::{LinkRate, LinkTraffic, NetworkLink, Topology};
+use crate::telemetry::LinkTraffic;
 
 /// The namespaces and links that were created for a [`Topology`].
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl NetworkTopology {
     /// Applies the plan's kernel settings to the most recently created place.
     fn apply_settings(
         &self,
-        place: &crate::topology::NamedPlace,
+        place: &crate::plan::topology::NamedPlace,
         name: &str,
     ) -> Result<Option<PlaceFacts>, HostError> {
         let Some(entry) = self.entries.last().filter(|_| !place.settings.is_empty()) else {

@@ -9,7 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::netns_thread::{run_in_netns, run_in_new_netns};
-use crate::place::{NetworkSettings, PlaceRefused};
+use crate::place::PlaceRefused;
+use crate::plan::machine::NetworkSettings;
 use crate::system::HostError;
 
 /// Per-namespace kernel settings that affect servers and are copied from the host.

@@ -6,8 +6,8 @@ use super::placeholders::placeholder_endpoints;
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, PlanErrors};
 use crate::plan::model::Plan;
 use crate::plan::render::{checked_layout, layout, render};
+use crate::plan::service::ServiceSpec;
 use crate::plan::syntax::TomlTable;
-use crate::service::ServiceSpec;
 
 /// Something that a plan requires of another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

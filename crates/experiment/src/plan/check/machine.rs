@@ -5,34 +5,35 @@ use std::fs;
 use std::path::Path;
 
 use super::variants::render_all;
-use crate::place;
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
-use crate::plan::model::{MachineProfile, Plan, io_error_words};
+use crate::plan::machine::PlanMachine;
+use crate::plan::model::{Plan, io_error_words};
 use crate::plan::render::VariantLayout;
 use crate::plan::render::context::{MachineNeed, MachineNeedKind};
 use crate::plan::render::load::check_load;
 use crate::plan::render::networks::report_setting;
+use crate::plan::service::PlaceKind;
 use crate::plan::syntax::PlanReader;
-use crate::service::PlaceKind;
 
 /// Reports everything that any variant needs but this machine lacks.
 pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
+    let machine = &*plan.machine;
     render_all(plan, diagnostics, |layout, rendered, found| {
         let mut reader = PlanReader {
             file: &plan.origin,
             diagnostics: found,
         };
-        check_networks(layout, &mut reader);
+        check_networks(layout, machine, &mut reader);
         for need in &rendered.needs {
-            check_need(need, &plan.machine, &mut reader);
+            check_need(need, machine, &mut reader);
         }
         if let Some(load) = &rendered.load {
-            check_load(load, layout, &mut reader);
+            check_load(load, layout, machine, &mut reader);
         }
     });
 }
 
-fn check_need(need: &MachineNeed, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
+fn check_need(need: &MachineNeed, machine: &dyn PlanMachine, reader: &mut PlanReader<'_>) {
     let line = need.line;
     match &need.kind {
         MachineNeedKind::Program {
@@ -52,7 +53,7 @@ fn check_need(need: &MachineNeed, machine: &MachineProfile, reader: &mut PlanRea
         }
         MachineNeedKind::Folder { subject, path } => check_folder(subject, path, line, reader),
         MachineNeedKind::Place { owner, place } => {
-            check_place(owner, *place, line, reader);
+            check_place(owner, *place, line, machine, reader);
         }
     }
 }
@@ -61,16 +62,17 @@ fn check_cores(
     owner: &str,
     cores: &[usize],
     line: usize,
-    machine: &MachineProfile,
+    machine: &dyn PlanMachine,
     reader: &mut PlanReader<'_>,
 ) {
     let list = |cores: &[&usize]| {
         let cores: Vec<String> = cores.iter().map(|core| core.to_string()).collect();
         cores.join(", ")
     };
+    let existing = machine.cores();
     let missing: Vec<&usize> = cores
         .iter()
-        .filter(|core| !machine.cores.contains(core))
+        .filter(|core| !existing.contains(core))
         .collect();
     if missing.is_empty() {
         return;
@@ -80,9 +82,9 @@ fn check_cores(
         "{owner} uses {noun} {}, which this machine lacks",
         list(&missing)
     );
-    let hint = match machine.cores.as_slice() {
+    let hint = match existing {
         [only] => format!("it has only core {only}"),
-        [first, .., last] if last - first + 1 == machine.cores.len() => {
+        [first, .., last] if last - first + 1 == existing.len() => {
             format!("it has cores {first} to {last}")
         }
         several => format!("it has cores {}", list(&several.iter().collect::<Vec<_>>())),
@@ -101,23 +103,29 @@ fn check_folder(subject: &str, path: &Path, line: usize, reader: &mut PlanReader
     reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
 }
 
-fn check_place(owner: &str, place: PlaceKind, line: usize, reader: &mut PlanReader<'_>) {
-    if let Err(reason) = place::check(place) {
+fn check_place(
+    owner: &str,
+    place: PlaceKind,
+    line: usize,
+    machine: &dyn PlanMachine,
+    reader: &mut PlanReader<'_>,
+) {
+    if let Err(reason) = machine.check_place(place) {
         let message = format!("{owner} can't run in a {place} here: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);
     }
 }
 
 /// Checks the places and links that the plan defines.
-fn check_networks(layout: &VariantLayout, reader: &mut PlanReader<'_>) {
+fn check_networks(layout: &VariantLayout, machine: &dyn PlanMachine, reader: &mut PlanReader<'_>) {
     for (named, (line, settings_line)) in layout.topology.places.iter().zip(&layout.place_lines) {
         let name = &named.name;
-        if let Err(reason) = place::check(PlaceKind::Named(0)) {
+        if let Err(reason) = machine.check_place(PlaceKind::Named(0)) {
             let message = format!("place \"{name}\" is not possible here: {reason}");
             reader.report(DiagnosticKind::Machine, *line, message);
             continue;
         }
-        match place::sort_settings(&named.settings) {
+        match machine.sort_settings(&named.settings) {
             Ok(sorted) if !named.where_possible => {
                 for (setting, reason) in &sorted.not_applicable {
                     report_setting(name, setting, reason, *settings_line, reader);
@@ -131,13 +139,13 @@ fn check_networks(layout: &VariantLayout, reader: &mut PlanReader<'_>) {
         }
     }
     if let Some(line) = layout.link_needs.rate_line
-        && let Err(reason) = place::check_rates()
+        && let Err(reason) = machine.check_rates()
     {
         let message = format!("can't limit the rate of links on this machine: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);
     }
     if let Some(line) = layout.link_needs.loss_line
-        && let Err(reason) = place::check_losses()
+        && let Err(reason) = machine.check_losses()
     {
         let message = format!("links can't lose packets here: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);

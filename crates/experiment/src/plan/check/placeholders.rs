@@ -1,12 +1,12 @@
 //! Placeholder endpoints, used to render a variant before a host has allocated real ones.
 
+use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crate::plan::render::{RemoteAddress, ServiceLayout, remote_allocated};
-use crate::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
+use crate::plan::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
 
 /// Port of the first placeholder endpoint.
 const FIRST_PORT: u16 = 20_000;

@@ -1,11 +1,13 @@
 //! Entry points that read a plan from a file or a string, and check it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{machine, variants};
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, PlanErrors};
 use crate::plan::freeze;
-use crate::plan::model::{MachineProfile, Plan, document, io_error_words};
+use crate::plan::machine::PlanMachine;
+use crate::plan::model::{Plan, document, io_error_words};
 use crate::plan::syntax;
 
 /// Maximum size of a plan in bytes.
@@ -13,13 +15,13 @@ const PLAN_BYTES_MAX: u64 = 1 << 20;
 
 impl Plan {
     /// Reads a plan from a file and checks it completely, including the programs and cores that it
-    /// needs on this machine.
+    /// needs on the machine.
     ///
     /// # Errors
     /// All problems, each with file and line.
-    pub fn read(path: &Path) -> Result<Self, PlanErrors> {
+    pub fn read(path: &Path, machine: impl PlanMachine + 'static) -> Result<Self, PlanErrors> {
         let text = freeze::with_secrets(read_text(path)?, path)?;
-        let plan = Self::from_str(&text, path, MachineProfile::this())?;
+        let plan = Self::from_str(&text, path, machine)?;
         plan.check_machine()?;
         Ok(plan)
     }
@@ -33,8 +35,9 @@ impl Plan {
     pub fn from_str(
         text: &str,
         origin: &Path,
-        machine: MachineProfile,
+        machine: impl PlanMachine + 'static,
     ) -> Result<Self, PlanErrors> {
+        let machine: Arc<dyn PlanMachine> = Arc::new(machine);
         let mut diagnostics = Diagnostics::default();
         let plan = syntax::parse(text, origin, &mut diagnostics).map(|table| {
             let mut plan = document::read_plan(text, &table, origin, machine, &mut diagnostics);
@@ -47,7 +50,7 @@ impl Plan {
         plan.ok_or_else(|| PlanError::unexplained(origin, "the plan can't be read").into())
     }
 
-    /// Checks that this machine has what the plan needs: programs, folders, cores and places.
+    /// Checks that the machine has what the plan needs: programs, folders, cores and places.
     ///
     /// # Errors
     /// Everything that is missing, with hints.

@@ -49,7 +49,7 @@ impl Plan {
 
     /// Returns the number of cores of the machine for which the plan was read.
     pub(crate) fn machine_cores(&self) -> usize {
-        self.machine.cores.len()
+        self.machine.cores().len()
     }
 
     /// Creates the error for a value of `interleave` with which the plan can't run. If the plan

@@ -1,12 +1,14 @@
 //! Converts the tree of a plan to a [`Plan`], without rendering its variants.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::factors::{self, PlanFactor};
 use super::folder::PlanFolder;
-use super::machine::MachineProfile;
+
 use super::{CertificateCache, Plan, baseline, bodies, sections, trials, variants};
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
+use crate::plan::machine::PlanMachine;
 use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
 
@@ -19,7 +21,7 @@ pub(crate) fn read_plan(
     text: &str,
     table: &TomlTable,
     origin: &Path,
-    machine: MachineProfile,
+    machine: Arc<dyn PlanMachine>,
     diagnostics: &mut Diagnostics,
 ) -> Plan {
     let mut reader = PlanReader {
@@ -27,7 +29,7 @@ pub(crate) fn read_plan(
         diagnostics,
     };
     reader.report_unknown_keys(table, "a plan", &PlanTable::TopLevel.names());
-    let all_factors = read_all_factors(table, machine.cores.len(), &mut reader);
+    let all_factors = read_all_factors(table, machine.cores().len(), &mut reader);
     let (constants, factors) = factors::split_constants(all_factors);
     let listed = table.get("variants");
     let factors_line = table.line_of(if listed.is_some() {

@@ -10,16 +10,17 @@ mod frozen_file;
 mod interleave;
 mod levels;
 mod limits;
-mod machine;
 mod ranges;
 mod sections;
 pub(super) mod trials;
 mod variants;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prony_stats::Metric;
 
+use super::machine::PlanMachine;
 use super::syntax::TomlTable;
 
 pub use bodies::BodyComparison;
@@ -30,7 +31,6 @@ pub(super) use frozen_file::{FrozenFile, frozen_files};
 pub use interleave::Interleave;
 pub use levels::LevelSelection;
 pub use limits::VARIANTS_MAX;
-pub use machine::MachineProfile;
 pub(super) use sections::{NamedTable, PLACE_WORDS};
 pub use trials::{TrialSettings, metric_to_judge};
 pub use variants::PlanVariant;
@@ -66,7 +66,7 @@ pub struct Plan {
     pub(super) origin: PathBuf,
     pub(super) text: String,
     pub(super) folder: PlanFolder,
-    pub(super) machine: MachineProfile,
+    pub(super) machine: Arc<dyn PlanMachine>,
     /// Factors with one level. Templates can use them, but results don't show them.
     pub(super) constants: Vec<PlanFactor>,
     pub(super) certificates: CertificateCache,

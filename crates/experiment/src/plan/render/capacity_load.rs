@@ -6,8 +6,9 @@ use prony_load::{Arrivals, LoadSettings};
 use prony_record::quantity;
 use prony_stats::capacity::{Goal, Probe, ProbePurpose, Search};
 
-use crate::capacity::{CapacityGoals, ProbeLoad};
+use crate::plan::capacity_goals::CapacityGoals;
 use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::probe_load::ProbeLoad;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
 /// Keys of `[load]` that are valid only for a capacity search.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use super::template::TemplateContext;
 use super::variant_layout::VariantLayout;
-use crate::plan::model::{CertificateCache, MachineProfile, PlanFolder};
-use crate::service::PlaceKind;
+use crate::plan::machine::PlanMachine;
+use crate::plan::model::{CertificateCache, PlanFolder};
+use crate::plan::service::PlaceKind;
 
 /// Data needed to render a table, in addition to the table itself.
 #[derive(Clone)]
@@ -15,7 +16,7 @@ pub(crate) struct RenderContext<'a> {
     pub(crate) folder: &'a PlanFolder,
     pub(crate) templates: &'a TemplateContext,
     pub(crate) layout: &'a VariantLayout,
-    pub(crate) machine: &'a MachineProfile,
+    pub(crate) machine: &'a dyn PlanMachine,
     pub(crate) certificates: &'a CertificateCache,
     /// Service and listener that the load reaches over TLS; `None` if it doesn't use TLS.
     pub(crate) tls_target: Option<(String, String)>,

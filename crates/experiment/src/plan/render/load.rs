@@ -15,13 +15,13 @@ use super::context::{MachineNeedKind, RenderContext};
 use super::service_layout::{RemoteAddress, ServiceLayout};
 use super::variant_layout::VariantLayout;
 use super::{load_settings, request_values};
-use crate::abort::{AbortRules, AbortRulesError};
-use crate::place;
+use crate::plan::abort_rules::{AbortRules, AbortRulesError};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
+use crate::plan::machine::PlanMachine;
 use crate::plan::model::{PlanFolder, TrialSettings};
 use crate::plan::reference::{self, PlanTable};
+use crate::plan::service::{Allocated, Endpoint, ListenKind, PlaceKind};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
-use crate::service::{Allocated, Endpoint, ListenKind, PlaceKind};
 
 /// Settings whose file is not copied to results. Results are shared, but private keys must stay
 /// private.
@@ -145,7 +145,7 @@ pub(crate) fn read_load(
     let given = settings_of(&rendered, around, reader);
     let mut lines = SettingLines::of(&given);
     let mut settings = load_settings::read(&given, reader);
-    settings.public |= LoadSettings::from_environment().public;
+    settings.public |= around.machine.allows_public_targets();
     if let Some(node) = read_cores(&rendered, around.layout)
         && let Some(cores) = reader.cores(&node, "cores of [load]")
     {
@@ -247,10 +247,15 @@ fn read_abort_rules(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Ab
 
 /// Checks that the machine that runs the plan can generate the load with the given addresses, cores
 /// and files. Agents check this themselves.
-pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
+pub(crate) fn check_load(
+    load: &ResolvedLoad,
+    layout: &VariantLayout,
+    machine: &dyn PlanMachine,
+    reader: &mut PlanReader<'_>,
+) {
     check_interface(load, layout, reader);
     if layout.load_agents.is_none()
-        && let Err(error) = try_resolve(&load.url, &load.model.sample(&load.settings), layout)
+        && let Err(error) = try_resolve(load, layout, machine)
     {
         load.lines.report(&error, reader);
     }
@@ -344,21 +349,19 @@ fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
 /// resolved in a temporary network that has these addresses. That network has no links, so the
 /// first trial checks the interface of a load over AF_XDP.
 fn try_resolve(
-    url: &str,
-    settings: &LoadSettings,
+    load: &ResolvedLoad,
     layout: &VariantLayout,
+    machine: &dyn PlanMachine,
 ) -> Result<(), SpecError> {
-    match layout.load_place {
-        PlaceKind::Named(load) => {
-            let mut settings = settings.clone();
+    let mut settings = load.model.sample(&load.settings);
+    let sources = match layout.load_place {
+        PlaceKind::Named(place) => {
             settings.use_kernel_sockets();
-            let try_it = || settings.resolve(Some(url)).map(|_| ());
-            let sources = &layout.topology.places[load].sources;
-            // Missing privileges for places are reported elsewhere.
-            place::rehearse(sources, try_it).unwrap_or(Ok(()))
+            Some(layout.topology.places[place].sources.as_slice())
         }
-        _ => settings.resolve(Some(url)).map(|_| ()),
-    }
+        PlaceKind::Native | PlaceKind::Namespace => None,
+    };
+    machine.check_load(&load.url, &settings, sources)
 }
 
 /// Returns true if a setting's value is the path of a file. Relative paths are resolved against the

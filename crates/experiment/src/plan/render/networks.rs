@@ -1,7 +1,7 @@
 //! `[place.NAME]` and `[link.NAME]`: the networks of one variant.
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::NamedTable;
 use crate::plan::reference::PlanTable;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
-use crate::topology::{
+use crate::plan::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
 

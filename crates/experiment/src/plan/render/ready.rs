@@ -8,8 +8,8 @@ use super::context::RenderContext;
 use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::reference::PlanTable;
+use crate::plan::service::ListenKind;
 use crate::plan::syntax::{PlanReader, TomlNode};
-use crate::service::ListenKind;
 
 /// Default time limit for a service to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);

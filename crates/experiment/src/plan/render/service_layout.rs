@@ -11,8 +11,8 @@ use super::start_order::start_order;
 use super::template::TemplateContext;
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::plan::model::{NamedTable, PLACE_WORDS};
+use crate::plan::service::{Allocation, ListenKind, PlaceKind};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, host_port, is_name};
-use crate::service::{Allocation, ListenKind, PlaceKind};
 
 /// Attributes that every service has in templates, in addition to its listeners.
 pub(crate) const SERVICE_ATTRIBUTES: &[&str] = &["host", "port", "path", "address", "files", "dir"];

@@ -10,8 +10,8 @@ use super::ready::{ReadySettings, read_ready};
 use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::reference::PlanTable;
-use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, signal};
-use crate::service::{Follow, PlaceKind, ServiceSpec};
+use crate::plan::service::{Follow, PlaceKind, ServiceSpec};
+use crate::plan::syntax::{PlanReader, SIGTERM, TomlNode, TomlTable, TomlValue, signal};
 
 /// Keys that a remote service can have.
 const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"];
@@ -225,12 +225,12 @@ fn read_stop(node: Option<&TomlNode>, owner: &str, reader: &mut PlanReader<'_>) 
         Some((text, node.line))
     });
     let Some((text, line)) = text else {
-        return libc::SIGTERM;
+        return SIGTERM;
     };
     signal(&text).unwrap_or_else(|| {
         let message = format!("stop of {owner} is \"{text}\", not a signal");
         let hint = "use a name such as \"SIGTERM\" or \"SIGQUIT\"";
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
-        libc::SIGTERM
+        SIGTERM
     })
 }

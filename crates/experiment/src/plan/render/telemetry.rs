@@ -5,7 +5,7 @@
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
-use crate::telemetry::CounterMode;
+use crate::plan::watch_spec::CounterMode;
 
 /// Telemetry settings of one variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

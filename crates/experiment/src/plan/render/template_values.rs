@@ -7,17 +7,32 @@ use super::service_layout::{RemoteAddress, SERVICE_ATTRIBUTES, ServiceLayout};
 use super::template::{KnownName, TemplateContext, unreachable_value};
 use super::variant_layout::{VariantLayout, Viewer};
 use crate::plan::model::{Plan, PlanVariant};
-use crate::plan::syntax::PlanReader;
-use crate::service::{Allocated, Endpoint};
+use crate::plan::service::{Allocated, Endpoint};
+use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlValue};
 
 const MACHINE: &str = "machine";
 
 /// Creates a context that contains only the machine.
 pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
-    let mut context = TemplateContext::new();
-    let (keys, value) = plan.machine.template_value();
+    let mut context = TemplateContext::new(plan.machine.clone());
+    let (keys, value) = machine_value(plan.machine.cores());
     context.set_level(MACHINE, Some(keys), value);
     context
+}
+
+/// Returns the value of `machine` in templates, with its keys. `machine.cores` is the list of cores.
+fn machine_value(cores: &[usize]) -> (BTreeSet<String>, TomlNode) {
+    let cores = cores.iter().filter_map(|&core| {
+        let value = TomlValue::Integer(i64::try_from(core).ok()?);
+        Some(TomlNode { line: 0, value })
+    });
+    let entry = TomlEntry {
+        key: "cores".to_owned(),
+        line: 0,
+        node: TomlNode::array(0, cores.collect()),
+    };
+    let keys = BTreeSet::from(["cores".to_owned()]);
+    (keys, TomlNode::table(0, vec![entry]))
 }
 
 /// Creates a context with the machine and the variant's levels. A factor or service named `machine`

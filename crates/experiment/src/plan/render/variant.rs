@@ -1,8 +1,8 @@
 //! Renders one variant into services and a load that can be started.
 
+use core::net::{IpAddr, SocketAddr};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::context::{MachineNeed, RenderContext};
 use super::load::{self, LoadContext, ResolvedLoad, Scheme};
@@ -13,10 +13,11 @@ use super::template::{KnownName, TemplateContext};
 use super::template_values::{level_context, remote_allocated, service_context};
 use super::variant_layout::{VariantLayout, Viewer, read_layout};
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
+use crate::plan::machine::PlanMachine;
 use crate::plan::model::{Plan, PlanVariant};
+use crate::plan::service::{Allocated, Allocation, Endpoint};
 use crate::plan::syntax::PlanReader;
-use crate::service::{Allocated, Allocation, Endpoint};
-use crate::topology::Topology;
+use crate::plan::topology::Topology;
 
 /// A variant that was rendered with the endpoints that the host allocated.
 #[derive(Debug, Clone)]
@@ -93,7 +94,7 @@ impl Plan {
             };
             let name = &service.name;
             if let Some((written, remote)) = &service.remote {
-                let endpoint = resolve_remote(remote).ok_or_else(|| {
+                let endpoint = resolve_remote(remote, &*self.machine).ok_or_else(|| {
                     error(format!("service \"{name}\": {written} can't be resolved"))
                 })?;
                 all.insert(name.clone(), remote_allocated(endpoint));
@@ -183,7 +184,7 @@ pub(crate) fn render(
         folder: &plan.folder,
         templates: &templates,
         layout,
-        machine: &plan.machine,
+        machine: &*plan.machine,
         certificates: &plan.certificates,
         tls_target: None,
         references: &references,
@@ -231,16 +232,12 @@ pub(crate) fn render(
     }
 }
 
-fn resolve_remote(remote: &RemoteAddress) -> Option<Endpoint> {
+fn resolve_remote(remote: &RemoteAddress, machine: &dyn PlanMachine) -> Option<Endpoint> {
     match remote {
         RemoteAddress::Unix(path) => Some(Endpoint::Unix(path.into())),
         RemoteAddress::Tcp { host, port } => match host.parse::<IpAddr>() {
             Ok(ip) => Some(Endpoint::Tcp(SocketAddr::new(ip, *port))),
-            Err(_) => (host.as_str(), *port)
-                .to_socket_addrs()
-                .ok()?
-                .next()
-                .map(Endpoint::Tcp),
+            Err(_) => machine.first_address(host, *port).map(Endpoint::Tcp),
         },
     }
 }

@@ -1,18 +1,18 @@
 //! Properties of a variant that depend only on factors: where services and the load run, and which
 //! of them can reach each other.
 
+use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use super::host_name::read_agents;
 use super::networks::{LinkNeeds, PlaceCores, read_links, read_places, read_sources};
 use super::service_layout::{ServiceLayout, read_place};
 use super::template::TemplateContext;
 use crate::plan::model::NamedTable;
+use crate::plan::service::{Endpoint, PlaceKind};
 use crate::plan::syntax::{PlanReader, TomlTable};
-use crate::service::{Endpoint, PlaceKind};
-use crate::topology::Topology;
+use crate::plan::topology::Topology;
 
 /// Properties of a variant that depend only on factors.
 #[derive(Debug, Clone, PartialEq, Eq)]

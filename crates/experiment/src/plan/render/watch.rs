@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::services::ResolvedService;
 use super::telemetry::TelemetrySettings;
 use super::variant::Resolved;
-use crate::service::Follow;
-use crate::telemetry::{RemoteMachine, RemoteService, WatchSpec};
+use crate::plan::service::Follow;
+use crate::plan::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 
 impl TelemetrySettings {
     /// Returns the processes and counters that the host measures during a trial of the variant.

@@ -486,7 +486,7 @@ fn missing_tables_and_files() {
     );
     assert!(study.diagnostics(&text)[0].contains("service \"web\" has no command"));
     assert!(
-        super::Plan::read(&study.path("none.toml"))
+        super::Plan::read(&study.path("none.toml"), study.machine())
             .unwrap_err()
             .to_string()
             .ends_with("none.toml: the plan does not exist (prony init writes a starter plan)")

@@ -16,8 +16,9 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{MachineProfile, Plan, PlanErrors};
-use crate::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
+use super::{Plan, PlanErrors};
+use crate::plan::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
+use crate::profile::MachineProfile;
 
 /// A valid plan that the tests modify.
 pub(super) const GOOD: &str = r#"

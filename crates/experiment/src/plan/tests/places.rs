@@ -3,8 +3,8 @@
 use prony_load::CoreList;
 
 use super::{Study, allocate};
-use crate::service::PlaceKind;
-use crate::topology::{AddressBlock, LinkLoss, LinkRate};
+use crate::plan::service::PlaceKind;
+use crate::plan::topology::{AddressBlock, LinkLoss, LinkRate};
 
 const PLAN: &str = r#"
 baseline = { rate = "slow" }

@@ -8,8 +8,9 @@ use prony_load::{CoreList, LoadSettings, ProxyVersion, SourceOrder};
 use prony_stats::Metric;
 
 use super::{GOOD, Study, allocate};
-use crate::plan::{DiagnosticKind, LoadModel, MachineProfile, Plan, Resolved, STARTER, Scheme};
-use crate::service::{Endpoint, ListenKind, PlaceKind};
+use crate::plan::service::{Endpoint, ListenKind, PlaceKind};
+use crate::plan::{DiagnosticKind, LoadModel, Plan, Resolved, STARTER, Scheme};
+use crate::profile::MachineProfile;
 
 pub(super) fn resolved(plan: &Plan, id: &str) -> Resolved {
     let index = plan

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{GOOD, Study, allocate};
 use crate::plan::Plan;
-use crate::telemetry::{CounterMode, WatchSpec};
+use crate::plan::watch_spec::{CounterMode, WatchSpec};
 
 /// Returns the processes and counters that the first variant of a plan requests from its host.
 fn watch(plan: &Plan) -> WatchSpec {

@@ -5,7 +5,8 @@ use std::path::Path;
 use prony_load::HttpVersion;
 
 use super::{Study, allocate};
-use crate::plan::{MachineProfile, Plan, Resolved, Scheme};
+use crate::plan::{Plan, Resolved, Scheme};
+use crate::profile::MachineProfile;
 
 /// A plan with two HTTP versions and two settings of one server.
 const VERSIONS: &str = r#"

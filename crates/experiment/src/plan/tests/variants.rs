@@ -2,7 +2,8 @@
 
 use super::resolve::{resolved, small};
 use super::{GOOD, Study};
-use crate::plan::{MachineProfile, Plan};
+use crate::plan::Plan;
+use crate::profile::MachineProfile;
 
 #[test]
 fn a_partial_baseline_compares_within_cells() {

@@ -25,8 +25,8 @@ use super::{
 use crate::capacity::SearchReport;
 use crate::host::Host;
 use crate::place::NetnsHandle;
+use crate::plan::service::Allocated;
 use crate::plan::{LoadModel, Plan, Resolved, Scheme};
-use crate::service::Allocated;
 use crate::telemetry::{self, TelemetrySample};
 
 pub use probe::PROBE_DURATION;

@@ -9,10 +9,11 @@ use prony_stats::capacity::SearchOutcome;
 
 use super::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use crate::capacity::{
-    CapacitySearch, ProbeLoad, ProbeLoads, ProbeReport, SearchEnd, SearchEvent, SearchReport,
+    CapacitySearch, ProbeLoads, ProbeReport, SearchEnd, SearchEvent, SearchReport,
 };
 use crate::place::NetnsHandle;
 use crate::plan::CapacityLoad;
+use crate::plan::probe_load::ProbeLoad;
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{ExperimentEvent, TrialError};
 

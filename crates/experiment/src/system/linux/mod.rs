@@ -17,7 +17,7 @@ use procfs::process::FDTarget;
 
 use super::proc_files;
 use super::process::{PortHolder, Process, ProcessTable};
-use crate::service::PortProtocol;
+use crate::plan::service::PortProtocol;
 
 pub(crate) use facts::{environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};

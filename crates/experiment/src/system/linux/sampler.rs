@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::follow::FollowedProcesses;
 use super::proc_dir;
 use super::service_history::ServiceHistory;
-use crate::service::Follow;
+use crate::plan::service::Follow;
 use crate::system::foreign::ForeignTracker;
 use crate::system::proc_files::{self, NetFiles};
 use crate::system::process::{Process, ProcessTable};

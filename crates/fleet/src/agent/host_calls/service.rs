@@ -4,8 +4,8 @@ use std::path::Path;
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::place;
+use prony_experiment::plan::service::{PlaceKind, ServiceSpec};
 use prony_experiment::plan::{DiagnosticKind, HostObjection, ServiceAspect};
-use prony_experiment::service::{PlaceKind, ServiceSpec};
 use prony_experiment::system::program;
 
 use crate::policy::{Policy, PolicyViolation};

@@ -8,22 +8,24 @@
 mod expression;
 mod failure;
 mod names;
-mod rehearsal;
+mod plain;
 mod unreachable;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use prony_load::{placeholder, request_filters, with_filter};
 
 use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::machine::PlanMachine;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
 use expression::{is_template, whole_expression};
 use failure::{TemplateFailure, error_words};
 use names::KnownNames;
-use rehearsal::{is_plain, rehearse};
+use plain::is_plain;
 use unreachable::noting_use;
 use values::{from_jinja, to_jinja};
 
@@ -55,6 +57,8 @@ fn report_unreachable(reason: &str, line: usize, reader: &mut PlanReader<'_>) {
 #[derive(Clone)]
 pub(crate) struct TemplateContext {
     environment: Environment<'static>,
+    /// The machine that renders templates which could exhaust memory or stack.
+    machine: Arc<dyn PlanMachine>,
     known: KnownNames,
     values: BTreeMap<String, minijinja::Value>,
     /// Levels as trees, which preserves the lines of their values.
@@ -65,7 +69,7 @@ pub(crate) struct TemplateContext {
 }
 
 impl TemplateContext {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(machine: Arc<dyn PlanMachine>) -> Self {
         let mut environment = Environment::new();
         // Semi-strict: a template can test whether a value is missing (`{% if tls.cert %}`), but
         // not print a missing value.
@@ -85,6 +89,7 @@ impl TemplateContext {
         });
         Self {
             environment,
+            machine,
             known: KnownNames::default(),
             values: BTreeMap::new(),
             levels: BTreeMap::new(),
@@ -205,7 +210,7 @@ impl TemplateContext {
 
     /// Renders the text of a file. Diagnostics refer to lines of that file.
     pub(crate) fn file(&self, text: &str, reader: &mut PlanReader<'_>) -> Option<String> {
-        let rendered = Self::rehearsed(text, 1, reader, |reader| self.text(text, 1, reader))?;
+        let rendered = self.rehearsed(text, 1, reader, |reader| self.text(text, 1, reader))?;
         match rendered.value {
             TomlValue::Text(text) => is_short(&text, 0, reader).then_some(text),
             TomlValue::Unreachable(reason) => {
@@ -217,20 +222,21 @@ impl TemplateContext {
     }
 
     fn string(&self, text: &str, line: usize, reader: &mut PlanReader<'_>) -> Option<TomlNode> {
-        Self::rehearsed(text, line, reader, |reader| {
+        self.rehearsed(text, line, reader, |reader| {
             self.rendered_string(text, line, reader)
         })
     }
 
     /// Calls `render`, first in a child process if the template could exhaust memory or stack.
     fn rehearsed<T>(
+        &self,
         text: &str,
         first_line: usize,
         reader: &mut PlanReader<'_>,
         render: impl Fn(&mut PlanReader<'_>) -> Option<T>,
     ) -> Option<T> {
         if !is_plain(text)
-            && let Err(reason) = rehearse(|| drop(render(reader)))
+            && let Err(reason) = self.machine.rehearse(&mut || drop(render(reader)))
         {
             let line = text.lines().position(|line| !is_plain(line));
             let line = first_line + line.unwrap_or(0);

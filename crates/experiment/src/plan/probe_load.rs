@@ -1,11 +1,8 @@
-//! The load of a probe: the settings that a probe overrides, and the interface for running it.
+//! The loads of a capacity search: the settings that a probe overrides.
 
 use std::time::Duration;
 
-use std::sync::Arc;
-
-use prony_load::{ArrivalRate, Arrivals, Control, LoadSettings, LoadSpec};
-use prony_record::Record;
+use prony_load::{ArrivalRate, Arrivals, LoadSettings};
 use prony_stats::capacity::Probe;
 
 /// Number of connections of the closed loop that finds the first rate. The number is small, so that
@@ -36,26 +33,6 @@ pub enum ProbeLoad {
         /// Sequence number of the probe within its search. It determines the seed of the arrivals.
         number: u64,
     },
-}
-
-/// Creates and runs the loads of a search.
-pub trait ProbeLoads {
-    /// Reason why a load can't run.
-    type Error;
-
-    /// Resolves a load, usually with [`ProbeLoad::settings`] and [`LoadSettings::resolve`].
-    ///
-    /// # Errors
-    ///
-    /// The settings of the load are invalid.
-    fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Self::Error>;
-
-    /// Runs a load until it ends or `control` stops it, usually with [`prony_load::run_scripted`].
-    ///
-    /// # Errors
-    ///
-    /// The load ended without a record.
-    fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, Self::Error>;
 }
 
 impl ProbeLoad {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::service::Follow;
+use crate::plan::service::Follow;
 
 /// Mode in which hardware counters (cycles, instructions, cache misses) are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

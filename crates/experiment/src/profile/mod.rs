@@ -1,15 +1,23 @@
-//! The machine that runs a plan: its programs and cores.
+//! The machine that reads and runs a plan: its programs, cores and networks.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod rehearsal;
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use crate::plan::syntax::{TomlEntry, TomlNode, TomlValue};
+use prony_load::{LoadSettings, SpecError};
+
+use crate::place;
+use crate::plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
+use crate::plan::service::PlaceKind;
+use crate::plan::topology::AddressBlock;
 use crate::system::program::{self, MissingProgram};
 
 /// Command in a plan that stands for the running prony binary.
 const OWN_NAME: &str = "prony";
 
-/// Programs and cores of a machine. Tests simulate other machines.
+/// This machine, as plans see it. Tests change its cores and programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineProfile {
     /// Cores that this process may use, in ascending order.
@@ -30,32 +38,18 @@ impl MachineProfile {
             own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN_NAME)),
         }
     }
+}
 
-    /// Returns the value of `machine` in templates, with its keys. `machine.cores` is the list of
-    /// cores.
-    pub(crate) fn template_value(&self) -> (BTreeSet<String>, TomlNode) {
-        let cores = self.cores.iter().filter_map(|&core| {
-            let value = TomlValue::Integer(i64::try_from(core).ok()?);
-            Some(TomlNode { line: 0, value })
-        });
-        let entry = TomlEntry {
-            key: "cores".to_owned(),
-            line: 0,
-            node: TomlNode::array(0, cores.collect()),
-        };
-        let keys = BTreeSet::from(["cores".to_owned()]);
-        (keys, TomlNode::table(0, vec![entry]))
+impl PlanMachine for MachineProfile {
+    fn cores(&self) -> &[usize] {
+        &self.cores
     }
 
-    /// Resolves a program name to the path that the host starts.
-    ///
-    /// `prony` becomes the path of the running prony binary. A name with a slash is a path relative
-    /// to the plan's folder. Any other name is unchanged, or gets a version suffix if only a
-    /// versioned program is installed.
-    ///
-    /// # Errors
-    /// The program was not found.
-    pub(crate) fn program(
+    fn allows_public_targets(&self) -> bool {
+        LoadSettings::from_environment().public
+    }
+
+    fn program(
         &self,
         name: &str,
         folder: &Path,
@@ -88,6 +82,47 @@ impl MachineProfile {
             }),
         }
     }
+
+    fn first_address(&self, host: &str, port: u16) -> Option<SocketAddr> {
+        (host, port).to_socket_addrs().ok()?.next()
+    }
+
+    fn check_place(&self, kind: PlaceKind) -> Result<(), String> {
+        place::check(kind).map_err(|refused| refused.to_string())
+    }
+
+    fn check_rates(&self) -> Result<(), String> {
+        place::check_rates().map_err(|refused| refused.to_string())
+    }
+
+    fn check_losses(&self) -> Result<(), String> {
+        place::check_losses().map_err(|refused| refused.to_string())
+    }
+
+    fn sort_settings(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<NetworkSettings, String> {
+        place::sort_settings(settings).map_err(|refused| refused.to_string())
+    }
+
+    fn check_load(
+        &self,
+        url: &str,
+        settings: &LoadSettings,
+        sources: Option<&[AddressBlock]>,
+    ) -> Result<(), SpecError> {
+        let resolve = || settings.resolve(Some(url)).map(|_| ());
+        match sources {
+            // Missing privileges for places are reported elsewhere.
+            Some(sources) => place::rehearse(sources, resolve).unwrap_or(Ok(())),
+            None => resolve(),
+        }
+    }
+
+    fn rehearse(&self, render: &mut dyn FnMut()) -> Result<(), &'static str> {
+        rehearsal::rehearse(render)
+    }
 }
 
 /// Returns the package that contains a missing program, if installing it would help.
@@ -108,16 +143,6 @@ fn install_hint(name: &str, missing: &MissingProgram) -> String {
         Some(debian) => format!("apt install {debian}"),
         None => "install it, or write its full path".to_owned(),
     }
-}
-
-/// A program that was not found.
-pub(crate) struct ProgramNotFound {
-    /// Command that would start the program.
-    pub(crate) started: String,
-    /// Hint for installing the program.
-    pub(crate) hint: String,
-    /// Debian package that contains the program, if installing it would help.
-    pub(crate) package: Option<&'static str>,
 }
 
 /// Returns the cores that the scheduler allows this process to use.

@@ -6,13 +6,12 @@
 //! machine, so their addresses can't conflict with other machines' addresses, and two trials may
 //! use the same addresses.
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use prony_record::quantity;
-use serde::{Deserialize, Serialize};
 
 /// Named places of a variant and the links between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,43 +78,11 @@ pub struct LinkLoss {
     per_million: u32,
 }
 
-/// Traffic of a link since its creation, counted at its first end. If the link has neither a rate
-/// limit nor loss, packets that the kernel forwards as one segment count as one packet with one
-/// header. Packets that the link's random loss drops on arrival are included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LinkTraffic {
-    /// Bytes from the first place to the second.
-    #[serde(rename = "forth_bytes")]
-    pub forward_bytes: u64,
-    /// Packets from the first place to the second.
-    #[serde(rename = "forth_packets")]
-    pub forward_packets: u64,
-    /// Bytes from the second place to the first.
-    #[serde(rename = "back_bytes")]
-    pub reverse_bytes: u64,
-    /// Packets from the second place to the first.
-    #[serde(rename = "back_packets")]
-    pub reverse_packets: u64,
-}
-
 /// A block of addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressBlock {
     first: Ipv4Addr,
     bits: u8,
-}
-
-impl LinkTraffic {
-    /// Returns the traffic since the earlier reading `before`.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            forward_bytes: self.forward_bytes.saturating_sub(before.forward_bytes),
-            forward_packets: self.forward_packets.saturating_sub(before.forward_packets),
-            reverse_bytes: self.reverse_bytes.saturating_sub(before.reverse_bytes),
-            reverse_packets: self.reverse_packets.saturating_sub(before.reverse_packets),
-        }
-    }
 }
 
 impl Topology {

@@ -1,13 +1,8 @@
-//! Rendering in a child process that has little memory and time.
-//!
-//! The template engine limits neither the size of a value nor the depth of most expressions: a few
-//! lines that double a string use all memory, and 20,000 minus signs overflow the stack. Both end
-//! the process. So a child process renders such a template first.
+//! Rendering of a template in a child process that has little memory and time.
 
 use std::os::fd::AsRawFd;
 use std::panic::AssertUnwindSafe;
 
-use super::expression::is_template;
 use crate::system::fork::fork;
 
 /// Maximum memory that rendering may add.
@@ -20,33 +15,11 @@ const CPU_SECONDS_MAX: u64 = 5;
 /// held during the fork is never released in the child.
 const CHILD_SECONDS_MAX: u32 = 60;
 
-/// Maximum length of a template that can be rendered without a rehearsal.
-const PLAIN_LENGTH_MAX: usize = 1024;
-
-/// Maximum number of names in a tag of a template that needs no rehearsal (`{{ a.b.c }}`).
-const PLAIN_NAMES_MAX: usize = 8;
-
-/// Returns true if a template only inserts values by their names, so that its result can't be much
-/// larger than the template and the values.
-pub(super) fn is_plain(text: &str) -> bool {
-    let is_name = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
-    let is_plain_tag = |tag: &str| {
-        tag.split_once("}}").is_some_and(|(path, rest)| {
-            path.trim().split('.').all(is_name)
-                && path.split('.').count() <= PLAIN_NAMES_MAX
-                && !is_template(rest)
-        })
-    };
-    let mut parts = text.split("{{");
-    let before = parts.next().unwrap_or_default();
-    text.len() <= PLAIN_LENGTH_MAX && !is_template(before) && parts.all(is_plain_tag)
-}
-
 /// Runs `render` in a forked process with limits. Its effects are lost with that process.
 ///
 /// # Errors
 /// The reason why `render` didn't end normally.
-pub(super) fn rehearse(render: impl FnOnce()) -> Result<(), &'static str> {
+pub(super) fn rehearse(render: &mut dyn FnMut()) -> Result<(), &'static str> {
     let child = fork();
     if child == 0 {
         limit_resources();
@@ -102,34 +75,5 @@ fn limit_resources() {
     if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
         // SAFETY: both descriptors are open.
         unsafe { libc::dup2(null.as_raw_fd(), libc::STDERR_FILENO) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_plain;
-
-    #[test]
-    fn only_templates_that_insert_values_are_plain() {
-        for plain in [
-            "{{ web.address }}",
-            "--bind={{web.host}}:{{ web.port }}",
-            "a",
-        ] {
-            assert!(is_plain(plain), "{plain}");
-        }
-        let long = format!("{{{{ {} }}}}", "a".repeat(2000));
-        let deep = format!("{{{{ a{} }}}}", ".b".repeat(100));
-        for other in [
-            &long,
-            &deep,
-            "{{ a ~ a }}",
-            "{{ a|upper }}",
-            "{{ a }}{% set a = 1 %}",
-            "{# x #}{{ a }}",
-            "{{ f() }}",
-        ] {
-            assert!(!is_plain(other), "{other}");
-        }
     }
 }

@@ -3,8 +3,9 @@
 //! In a trial, the host first allocates an [`Endpoint`] for every listener of every service. With
 //! these endpoints, the plan's templates are rendered into [`ServiceSpec`]s, which the host starts.
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -102,9 +103,19 @@ pub enum PlaceKind {
     /// Separate network, mount, process and user namespaces, with an address on a veth pair.
     Namespace,
     /// A named place of the plan, by its index in the trial's
-    /// [`Topology`](crate::topology::Topology). It has a separate network, connected to others by
+    /// [`Topology`](crate::plan::topology::Topology). It has a separate network, connected to others by
     /// links, but shares the host's files and processes.
     Named(usize),
+}
+
+impl fmt::Display for PlaceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Namespace => "namespace",
+            Self::Named(_) => "with a name",
+        })
+    }
 }
 
 /// Resources of a service (its place and its listeners) that must be allocated before the service
@@ -185,24 +196,6 @@ pub struct ServiceSpec {
     pub open_files: Option<u64>,
     /// Processes of the service that don't descend from the process that prony started.
     pub follow: Follow,
-}
-
-/// Name of a service on a host that runs services of several variants, such as `web@2`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ScopedName(pub(crate) String);
-
-impl ScopedName {
-    /// Builds the name of a variant's service. `variant` is the variant's index in the plan.
-    pub(crate) fn new(service: &str, variant: usize) -> ScopedName {
-        ScopedName(format!("{service}@{variant}"))
-    }
-
-    /// Returns the service's name in the plan and the index of the variant; `None` if the name has
-    /// no variant.
-    pub(crate) fn parse(name: &str) -> Option<(&str, usize)> {
-        let (service, variant) = name.rsplit_once('@')?;
-        Some((service, variant.parse().ok()?))
-    }
 }
 
 #[cfg(test)]

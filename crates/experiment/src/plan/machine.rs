@@ -1,0 +1,106 @@
+//! What a plan asks of the machine on which it is read: the only facts that don't come from the plan
+//! or from files that it names.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+
+use prony_load::{LoadSettings, SpecError};
+
+use super::service::PlaceKind;
+use super::topology::AddressBlock;
+
+/// The machine on which a plan is read. Tests simulate other machines.
+///
+/// The text of a reason, such as that of [`PlanMachine::check_place`], ends a message: "… is not
+/// possible here: REASON".
+pub trait PlanMachine: Debug + Send + Sync {
+    /// Returns the cores that prony may use, in ascending order.
+    fn cores(&self) -> &[usize];
+
+    /// Returns true if the user's environment allows loads against public addresses.
+    fn allows_public_targets(&self) -> bool;
+
+    /// Resolves the name of a program to the path that the host starts.
+    ///
+    /// `prony` becomes the path of the running prony binary. A name with a slash is a path relative
+    /// to `folder`. Any other name is unchanged, or gets a version suffix if only a versioned
+    /// program is installed. `env` contains the variables that the plan sets.
+    ///
+    /// # Errors
+    /// The program was not found.
+    fn program(
+        &self,
+        name: &str,
+        folder: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> Result<String, ProgramNotFound>;
+
+    /// Returns the first address of a host.
+    fn first_address(&self, host: &str, port: u16) -> Option<SocketAddr>;
+
+    /// Checks that this user can create places of this kind.
+    ///
+    /// # Errors
+    /// The missing requirement, with a hint.
+    fn check_place(&self, kind: PlaceKind) -> Result<(), String>;
+
+    /// Checks that links between named places can have rate limits.
+    ///
+    /// # Errors
+    /// The missing requirement, with a hint.
+    fn check_rates(&self) -> Result<(), String>;
+
+    /// Checks that links between named places can drop packets at random.
+    ///
+    /// # Errors
+    /// The missing requirement, with a hint.
+    fn check_losses(&self) -> Result<(), String>;
+
+    /// Divides kernel settings into those that exist per network namespace and all others.
+    ///
+    /// # Errors
+    /// The reason why no namespace can be created.
+    fn sort_settings(&self, settings: &BTreeMap<String, String>)
+    -> Result<NetworkSettings, String>;
+
+    /// Checks that this machine can generate a load: its addresses, cores and files. With
+    /// `sources`, the load runs in a network that has these addresses. If such a network can't be
+    /// created, the load is not checked.
+    ///
+    /// # Errors
+    /// The first error in the settings.
+    fn check_load(
+        &self,
+        url: &str,
+        settings: &LoadSettings,
+        sources: Option<&[AddressBlock]>,
+    ) -> Result<(), SpecError>;
+
+    /// Calls `render` in another process, which has little memory and time. Its effects are lost.
+    ///
+    /// # Errors
+    /// The reason why `render` didn't end normally.
+    fn rehearse(&self, render: &mut dyn FnMut()) -> Result<(), &'static str>;
+}
+
+/// A program that was not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramNotFound {
+    /// Command that would start the program.
+    pub started: String,
+    /// Hint for installing the program.
+    pub hint: String,
+    /// Debian package that contains the program, if installing it would help.
+    pub package: Option<&'static str>,
+}
+
+/// Kernel settings of a plan, divided into those that exist per network namespace and all others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkSettings {
+    /// Settings (sysctls) that exist per network namespace, with their values.
+    pub own: BTreeMap<String, String>,
+    /// Settings that can't be applied in a namespace, each with the reason.
+    pub not_applicable: BTreeMap<String, String>,
+}

@@ -27,8 +27,6 @@ pub mod reference;
 mod render;
 pub mod service;
 mod syntax;
-#[cfg(test)]
-mod tests;
 pub mod topology;
 pub mod watch_spec;
 

@@ -157,3 +157,34 @@ fn usable_cores() -> Vec<usize> {
     }
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_has_a_hint_for_its_kind_of_name() {
+        let machine = MachineProfile {
+            path: Vec::new(),
+            ..MachineProfile::this()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let env = BTreeMap::from([("PATH".to_owned(), "/nonexistent".to_owned())]);
+        let missing = |name| {
+            let error = machine.program(name, folder.path(), &env).unwrap_err();
+            (error.hint, error.package)
+        };
+        let hint = "install it, or write its full path".to_owned();
+        assert_eq!(missing("nginx-of-nobody"), (hint, None));
+        let hint = "check the path; relative paths are resolved against the plan's folder";
+        assert_eq!(missing("./bin/gone"), (hint.to_owned(), None));
+        std::fs::write(folder.path().join("script"), "").unwrap();
+        let hint = format!("chmod +x {}/./script", folder.path().display());
+        assert_eq!(
+            missing("./script").0.replace("/./", "/"),
+            hint.replace("/./", "/")
+        );
+        let own = machine.program("prony", folder.path(), &env).unwrap();
+        assert_eq!(Path::new(&own), machine.own_program);
+    }
+}

@@ -392,6 +392,25 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_capacity_searches_has_a_usual_and_a_longest_time() {
+        let search = "model = \"capacity\"\ngoal = \"p99 < 50ms\"\n";
+        let text = crate::interleaving::test_plans::PLAN
+            .replace("warmup = \"1s\"\nduration = \"5s\"\n", "")
+            .replace("connections = 4\n", search);
+        let plan = crate::interleaving::test_plans::read(&text);
+        let mode = crate::interleaving::decide(&plan, crate::plan::Interleave::Auto);
+        let TrialMode::Sequential { reason } = &mode else {
+            panic!("{mode:?}");
+        };
+        assert!(reason.contains("capacity search"), "{reason}");
+        let variants = plan.with_placeholders().unwrap();
+        let BlockTime::Searched { usual, longest } = BlockTime::of(&variants, Some(&mode)) else {
+            panic!("not a search");
+        };
+        assert!(Duration::from_secs(2 * 60) <= usual && usual < longest);
+    }
+
+    #[test]
     fn only_a_closed_loop_that_counts_requests_has_no_planned_time() {
         let planned = |words: &[&str]| planned_load(&settings(words)).map(|time| time.as_secs());
         assert_eq!(planned(&["duration=5s", "warmup=1s"]), Some(6));

@@ -27,7 +27,7 @@ impl Plan {
     ///
     /// # Errors
     /// A variant renders differently from when the plan was read.
-    pub(crate) fn with_placeholders(&self) -> Result<Vec<Resolved>, PlanError> {
+    pub fn with_placeholders(&self) -> Result<Vec<Resolved>, PlanError> {
         let mut diagnostics = Diagnostics::default();
         let all = render_all(self, &mut diagnostics, |_, _, _| {});
         diagnostics

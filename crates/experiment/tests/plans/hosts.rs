@@ -1,7 +1,7 @@
 //! Tests of services and loads on other machines: addresses, reachability, and messages.
 
 use super::{Study, allocate};
-use crate::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
+use prony_experiment::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
 
 const PLAN: &str = r#"
 baseline = { host = "one" }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{GOOD, Study, allocate};
-use crate::plan::Plan;
-use crate::plan::watch_spec::{CounterMode, WatchSpec};
+use prony_experiment::plan::Plan;
+use prony_experiment::plan::watch_spec::{CounterMode, WatchSpec};
 
 /// Returns the processes and counters that the first variant of a plan requests from its host.
 fn watch(plan: &Plan) -> WatchSpec {

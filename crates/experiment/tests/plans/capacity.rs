@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use prony_load::Arrivals;
-use prony_stats::{Metric, TrialMode};
+use prony_stats::Metric;
 
 use super::{GOOD, Study};
-use crate::interleaving;
-use crate::plan::{CapacityLoad, Interleave, LoadModel};
-use crate::runner::BlockTime;
+use prony_experiment::plan::{CapacityLoad, LoadModel};
 
 /// Returns [`GOOD`] with a different load and without the durations of its trials. The given lines
 /// replace the load's model and connections.
@@ -56,22 +54,12 @@ fn goals_and_limits_are_read() {
 }
 
 #[test]
-fn the_capacity_is_judged_and_trials_are_sequential() {
+fn the_capacity_is_judged() {
     let text = plan("model = \"capacity\"\ngoal = \"p99 < 50ms\"\n");
     let study = Study::new();
     let plan = study.read(&text).unwrap();
     assert_eq!(plan.metrics, [Metric::CapacityPerS]);
     assert_eq!(plan.goals, ["p99<50ms"]);
-    let mode = interleaving::decide(&plan, Interleave::Auto);
-    let TrialMode::Sequential { reason } = &mode else {
-        panic!("{mode:?}");
-    };
-    assert!(reason.contains("capacity search"), "{reason}");
-    let variants = plan.with_placeholders().unwrap();
-    let BlockTime::Searched { usual, longest } = BlockTime::of(&variants, Some(&mode)) else {
-        panic!("not a search");
-    };
-    assert!(Duration::from_secs(4 * 60) <= usual && usual < longest);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of messages about problems in a plan, which are compared verbatim.
 
 use super::{GOOD, Study};
+use prony_experiment::plan::Plan;
 
 /// Each case: text of [`GOOD`] to replace, the replacement, and the first message that results. `@`
 /// stands for `plan.toml:` and the line of the replacement.
@@ -170,18 +171,17 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "command = [\"web-server\", ",
         "command = [\"nginx-of-nobody\", ",
-        "@: service \"web\": the program \"nginx-of-nobody\" is not installed (install it, or write its full path)",
+        "@: service \"web\": the program \"nginx-of-nobody\" is not installed (install it)",
     ),
     (
         "command = [\"web-server\", ",
         "command = [\"varnishd\", ",
-        "@: service \"web\": the program \"varnishd\" is not installed (apt install \
-         varnish)",
+        "@: service \"web\": the program \"varnishd\" is not installed (install it)",
     ),
     (
         "command = [\"web-server\", ",
         "command = [\"./bin/gone\", ",
-        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path; relative paths are resolved against the plan's folder)",
+        "@: service \"web\": the program \"./bin/gone\" is not installed (install it)",
     ),
     (
         "place   = \"{{ place }}\"",
@@ -404,67 +404,6 @@ fn problems_in_templates_have_file_and_line() {
     );
 }
 
-/// Templates that would overflow the stack, or that need far more memory than a machine has.
-#[test]
-fn templates_that_exhaust_stack_or_memory_are_errors_with_their_line() {
-    let doubled = |set: &str| format!("{}{}", "{% set a = 'xxxx' %}", set.repeat(60));
-    let many = |before: &str, repeated: &str, after: &str| {
-        format!("{before}{}{after}", repeated.repeat(20_000))
-    };
-    let nested = "{% set n = namespace(x=[]) %}{% for i in range(60000) %}\
-        {% set n.x = [n.x] %}{% endfor %}";
-    let templates = [
-        many("{{ ", "-", "1 }}"),
-        many("{{ ", "not ", "1 }}"),
-        many("{{ ", "(", "1 }}"),
-        many("{{ 1", "+1", " }}"),
-        many("{{ ", "1 if 1 else ", "1 }}"),
-        many("{{ socket", ".b", " }}"),
-        many("{{ socket", "|string", " }}"),
-        many("{{ socket", "[0]", " }}"),
-        many("x", "{% if 1 %}", ""),
-        many("{% if 1 %}", "{% elif 1 %}", "{% endif %}"),
-        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}".to_owned(),
-        "{% set n = namespace() %}{% set n.a = n %}{{ n|string }}".to_owned(),
-        nested.to_owned(),
-        "{{ [1]|batch(99999999999, 0) }}".to_owned(),
-        "{{ [1]|slice(99999999999)|list }}".to_owned(),
-        "{{ range(99999999999)|list }}".to_owned(),
-        "{{ 'x' * 99999999999 }}".to_owned(),
-        "{{ '%99999999999d'|format(1) }}".to_owned(),
-        "{{ '%.99999999999f'|format(1.0) }}".to_owned(),
-        "{{ 'x'|indent(99999999999, true) }}".to_owned(),
-        format!("{{{{ 'xx'{} }}}}", "|replace('x', 'xxxxxxxxx')".repeat(40)),
-        "{{ range(10000)|join('x' * 100000) }}".to_owned(),
-        doubled("{% set a = a ~ a %}"),
-        doubled("{% set a = a + a %}"),
-        doubled("{% set a %}{{ a }}{{ a }}{% endset %}"),
-    ];
-    for template in templates {
-        let study = Study::new();
-        let command = format!("command = [\"app-server\",\n\"\"\"{template}\"\"\"]\n");
-        let plan = GOOD.replace(
-            "command = [\"app-server\", \"--workers\", 2, \"--bind\", \"{{ app.address }}\"]",
-            &command,
-        );
-        let line = 1 + plan.lines().position(|l| l.starts_with("\"\"\"")).unwrap();
-        let place = format!("plan.toml:{line}: ");
-        assert!(
-            (study.diagnostics(&plan).iter())
-                .any(|text| text.starts_with(&place) && text.len() < 2500),
-            "{template:.60}: {:?}",
-            study.diagnostics(&plan)
-        );
-
-        study.write("web.conf", &format!("first line\n{template}\n"));
-        let errors = study.diagnostics(GOOD);
-        assert!(
-            errors[0].starts_with("web.conf:2: "),
-            "{template:.60}: {errors:?}"
-        );
-    }
-}
-
 #[test]
 fn missing_tables_and_files() {
     let study = Study::new();
@@ -486,7 +425,7 @@ fn missing_tables_and_files() {
     );
     assert!(study.diagnostics(&text)[0].contains("service \"web\" has no command"));
     assert!(
-        super::Plan::read(&study.path("none.toml"), study.machine())
+        Plan::read(&study.path("none.toml"), study.machine())
             .unwrap_err()
             .to_string()
             .ends_with("none.toml: the plan does not exist (prony init writes a starter plan)")

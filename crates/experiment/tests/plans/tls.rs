@@ -5,8 +5,7 @@ use std::path::Path;
 use prony_load::HttpVersion;
 
 use super::{Study, allocate};
-use crate::plan::{Plan, Resolved, Scheme};
-use crate::profile::MachineProfile;
+use prony_experiment::plan::{Plan, Resolved, Scheme};
 
 /// A plan with two HTTP versions and two settings of one server.
 const VERSIONS: &str = r#"
@@ -210,8 +209,8 @@ fn a_single_table_level_in_the_baseline_is_a_constant() {
 fn the_nginx_study_varies_the_factors_in_its_name() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/nginx-http2/plan.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    let plan =
-        Plan::from_str(&text, &file, MachineProfile::this()).unwrap_or_else(|e| panic!("{e}"));
+    let machine = Study::new().machine();
+    let plan = Plan::from_str(&text, &file, machine.clone()).unwrap_or_else(|e| panic!("{e}"));
     let factors: Vec<_> = plan
         .factors
         .iter()
@@ -221,8 +220,7 @@ fn the_nginx_study_varies_the_factors_in_its_name() {
     // Uncomment another build, as the README of the study describes.
     let more = text.replace("    # { name = \"1.27.4\"", "    { name = \"1.27.4\"");
     assert_ne!(more, text);
-    let more =
-        Plan::from_str(&more, &file, MachineProfile::this()).unwrap_or_else(|e| panic!("{e}"));
+    let more = Plan::from_str(&more, &file, machine.clone()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((more.factors.len(), more.variants.len()), (4, 24));
     let last = resolved(&more, 23).services;
     let web = last.iter().find(|s| s.spec.name == "web").unwrap();

@@ -3,8 +3,8 @@
 use prony_load::CoreList;
 
 use super::{Study, allocate};
-use crate::plan::service::PlaceKind;
-use crate::plan::topology::{AddressBlock, LinkLoss, LinkRate};
+use prony_experiment::plan::service::PlaceKind;
+use prony_experiment::plan::topology::{AddressBlock, LinkLoss, LinkRate};
 
 const PLAN: &str = r#"
 baseline = { rate = "slow" }

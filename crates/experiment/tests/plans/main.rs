@@ -6,6 +6,7 @@ mod hosts;
 mod mutation;
 mod places;
 mod resolve;
+mod study_machine;
 mod telemetry;
 mod tls;
 mod udp;
@@ -16,12 +17,13 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Plan, PlanErrors};
-use crate::plan::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
-use crate::profile::MachineProfile;
+use prony_experiment::plan::{Plan, PlanErrors};
+use study_machine::StudyMachine;
+
+use prony_experiment::plan::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
 
 /// A valid plan that the tests modify.
-pub(super) const GOOD: &str = r#"
+const GOOD: &str = r#"
 name     = "sockets"
 question = "What does a socket cost?"
 baseline = { place = "native", socket = "unix" }
@@ -60,12 +62,12 @@ cores       = "1"
 "#;
 
 /// A folder with the files that [`GOOD`] names. Its programs are in `bin`.
-pub(super) struct Study {
+struct Study {
     folder: tempfile::TempDir,
 }
 
 impl Study {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let study = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -80,31 +82,30 @@ impl Study {
         study
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) {
+    fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
     /// Returns a machine with two cores and only the programs in this study's `bin` folder.
-    pub(super) fn machine(&self) -> MachineProfile {
-        MachineProfile {
+    fn machine(&self) -> StudyMachine {
+        StudyMachine {
             cores: vec![0, 1],
-            path: vec![self.path("bin")],
-            own_program: "/opt/prony".into(),
+            programs: self.path("bin"),
         }
     }
 
-    pub(super) fn read(&self, text: &str) -> Result<Plan, PlanErrors> {
+    fn read(&self, text: &str) -> Result<Plan, PlanErrors> {
         let plan = Plan::from_str(text, &self.path("plan.toml"), self.machine())?;
         plan.check_machine()?;
         Ok(plan)
     }
 
     /// Returns the messages about a plan, one per line, without the folder.
-    pub(super) fn diagnostics(&self, text: &str) -> Vec<String> {
+    fn diagnostics(&self, text: &str) -> Vec<String> {
         let Err(errors) = self.read(text) else {
             return Vec::new();
         };
@@ -118,7 +119,7 @@ impl Study {
 }
 
 /// Allocates endpoints as a host would.
-pub(super) fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
+fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
     let mut port = 8_000;
     wanted
         .iter()

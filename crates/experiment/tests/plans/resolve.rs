@@ -7,10 +7,10 @@ use std::time::Duration;
 use prony_load::{CoreList, LoadSettings, ProxyVersion, SourceOrder};
 use prony_stats::Metric;
 
+use super::study_machine::StudyMachine;
 use super::{GOOD, Study, allocate};
-use crate::plan::service::{Endpoint, ListenKind, PlaceKind};
-use crate::plan::{DiagnosticKind, LoadModel, Plan, Resolved, STARTER, Scheme};
-use crate::profile::MachineProfile;
+use prony_experiment::plan::service::{Endpoint, ListenKind, PlaceKind};
+use prony_experiment::plan::{DiagnosticKind, LoadModel, Plan, Resolved, STARTER, Scheme};
 
 pub(super) fn resolved(plan: &Plan, id: &str) -> Resolved {
     let index = plan
@@ -22,7 +22,7 @@ pub(super) fn resolved(plan: &Plan, id: &str) -> Resolved {
         .unwrap()
 }
 
-fn service<'r>(resolved: &'r Resolved, name: &str) -> &'r crate::plan::ResolvedService {
+fn service<'r>(resolved: &'r Resolved, name: &str) -> &'r prony_experiment::plan::ResolvedService {
     resolved
         .services
         .iter()
@@ -336,10 +336,7 @@ fn wrapper_program_paths_and_signals() {
         .clone();
     let program = study.path("bin/web-server").display().to_string();
     assert_eq!(spec.command, ["app-server", "2", &program]);
-    assert_eq!(
-        (spec.stop_signal, spec.open_files),
-        (libc::SIGQUIT, Some(4_096))
-    );
+    assert_eq!((spec.stop_signal, spec.open_files), (3, Some(4_096)));
     assert_eq!((spec.cwd, spec.cores), (study.path("bin"), vec![0, 1]));
     let own = study
         .read(&small("a = [1, 2]", "", "").replace("web-server", "prony"))
@@ -404,13 +401,9 @@ fn a_frozen_plan_replaces_folders_that_span_several_lines() {
 
 #[test]
 fn the_starter_is_a_plan() {
-    let folder = tempfile::tempdir().unwrap();
-    let plan = Plan::from_str(
-        STARTER,
-        &folder.path().join("plan.toml"),
-        MachineProfile::this(),
-    )
-    .unwrap();
+    let study = Study::new();
+    let file = study.path("plan.toml");
+    let plan = Plan::from_str(STARTER, &file, study.machine()).unwrap();
     plan.check_machine().unwrap();
     let unix = resolved(&plan, "unix");
     assert_eq!(
@@ -450,13 +443,9 @@ fn the_starter_is_a_plan() {
         })
         .map(|line| format!("{line}\n"))
         .collect();
-    let errors = Plan::from_str(
-        &uncommented,
-        &folder.path().join("plan.toml"),
-        MachineProfile::this(),
-    )
-    .map(|_| ())
-    .unwrap_err();
+    let errors = Plan::from_str(&uncommented, &file, study.machine())
+        .map(|_| ())
+        .unwrap_err();
     assert!(
         errors
             .iter()
@@ -475,16 +464,16 @@ fn every_study_is_a_plan() {
         let text = std::fs::read_to_string(&file).unwrap();
         // Use a simulated machine, because the machine that runs this test may lack cores and
         // servers.
-        let roomy = MachineProfile {
+        let roomy = StudyMachine {
             cores: (0..8).collect(),
-            ..MachineProfile::this()
+            programs: "/nonexistent".into(),
         };
         let read = |machine| Plan::from_str(&text, &file, machine);
-        let plan = read(roomy).unwrap_or_else(|errors| panic!("{errors}"));
+        let plan = read(roomy.clone()).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(plan.notes, Vec::<String>::new());
-        let odd = MachineProfile {
+        let odd = StudyMachine {
             cores: vec![3, 5],
-            ..MachineProfile::this()
+            ..roomy.clone()
         };
         read(odd).unwrap_or_else(|errors| panic!("{errors}"));
         assert!(!plan.question.is_empty() && file.with_file_name("README.md").is_file());

@@ -1,9 +1,9 @@
 //! Tests of the variants of valid plans: baselines, listed variants, IDs and notes.
 
 use super::resolve::{resolved, small};
+use super::study_machine::StudyMachine;
 use super::{GOOD, Study};
-use crate::plan::Plan;
-use crate::profile::MachineProfile;
+use prony_experiment::plan::Plan;
 
 #[test]
 fn a_partial_baseline_compares_within_cells() {
@@ -124,7 +124,7 @@ fn notes_apply_to_the_machines_that_they_name() {
     let notes = "notes = [\"{% if machine.cores|length < 3 %}few: \
                  {{ machine.cores|join('+') }}{% endif %}\", \"always\"]\n";
     let said = |cores: Vec<usize>| {
-        let machine = MachineProfile {
+        let machine = StudyMachine {
             cores,
             ..study.machine()
         };

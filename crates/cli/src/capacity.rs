@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use prony_experiment::capacity::{CapacitySearch, NeighborWatch, ProbeLoads, SearchEvent};
-use prony_experiment::plan::capacity_goals::{CapacityGoals, GoalsRefusal};
-use prony_experiment::plan::probe_load::ProbeLoad;
 use prony_experiment::runner::Interrupt;
 use prony_experiment::system::this_machine;
 use prony_load::{
     Arrivals, Control, LoadSettings, LoadSpec, NotReady, RunError, run_scripted, wait_for_server,
 };
+use prony_plan::capacity_goals::{CapacityGoals, GoalsRefusal};
+use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;
 use prony_report::{Document, number, text};
 use prony_stats::capacity::{

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::Plan;
 use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::RunSettings;
 use prony_load::flag_of;
+use prony_plan::Plan;
 use prony_record::redact;
 
 use crate::arguments::{CompareArgs, RunArgs};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::Plan;
 use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{RunSettings, trial_mode};
+use prony_plan::Plan;
 
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
@@ -69,10 +69,11 @@ fn plan(machine: &MachineProfile, trials: &str) -> Result<Plan, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use prony_plan::Interleave;
+    use prony_plan::service::{Allocated, Endpoint};
+
     use super::*;
     use prony_experiment::interleaving::decide;
-    use prony_experiment::plan::Interleave;
-    use prony_experiment::plan::service::{Allocated, Endpoint};
 
     #[test]
     fn the_plan_suits_machines_with_one_or_many_cores() {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{Plan, Resolved};
 use prony_experiment::runner::{
     BlockTime, FailedTrial, Interrupt, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
+use prony_plan::{Plan, Resolved};
 
 use crate::arguments::ProgressFlag;
 use crate::ending::{Ending, Failure};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use prony_experiment::plan::abort_rules::AbortRulesError;
+use prony_plan::abort_rules::AbortRulesError;
 
 /// Exit statuses and their meanings, as printed in the manual.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

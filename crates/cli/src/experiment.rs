@@ -7,7 +7,6 @@ use std::{fmt, io};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::plan::{Plan, forget_secrets};
 use prony_experiment::runner::{
     AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Interrupt,
     Machines, RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
@@ -16,6 +15,7 @@ use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
+use prony_plan::{Plan, forget_secrets};
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, text};

@@ -6,8 +6,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_experiment::plan::Plan;
 use prony_experiment::runner::{RunSettings, design};
+use prony_plan::Plan;
 use prony_report::ci::{self, RunVerdicts};
 use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::{Document, regressions, text};

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{HostRequirement, Plan};
 use prony_fleet::agent::host_name;
 use prony_fleet::coordinator::{
     AgentChoice, CLOCK_BOUND_DEFAULT, Fleet, FleetEvent, LoadObserver, StopRequest,
@@ -19,6 +18,7 @@ use prony_fleet::link::{LinkError, NatsLink};
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::Registration;
+use prony_plan::{HostRequirement, Plan};
 use prony_report::number;
 
 use crate::arguments::HostsArgs;
@@ -158,7 +158,7 @@ impl Hosts {
         Ok(fleet.with_wait(self.arguments.wait.unwrap_or_default()))
     }
 
-    fn check(&mut self, plan: &Plan) -> Result<(), prony_experiment::plan::PlanErrors> {
+    fn check(&mut self, plan: &Plan) -> Result<(), prony_plan::PlanErrors> {
         plan.check_hosts(&mut |wanted| {
             match wanted {
                 HostRequirement::Service { host, spec } => {

@@ -5,8 +5,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use prony_experiment::plan;
-
 use crate::arguments::InitArgs;
 use crate::ending::{Ending, Failure};
 use crate::{plan_reference, terminal};
@@ -25,7 +23,7 @@ pub(crate) fn run(arguments: &InitArgs) -> Result<Ending, Failure> {
         return Ok(Ending::Done);
     }
     if arguments.file == Path::new("-") {
-        terminal::print(plan::STARTER);
+        terminal::print(prony_plan::STARTER);
         return Ok(Ending::Done);
     }
     let name = arguments.file.display().to_string();
@@ -45,7 +43,7 @@ pub(crate) fn run(arguments: &InitArgs) -> Result<Ending, Failure> {
         Some(_) => format!("#:schema ./{SCHEMA_FILE}\n"),
         None => String::new(),
     };
-    file.write_all(format!("{directive}{}", plan::STARTER).as_bytes())
+    file.write_all(format!("{directive}{}", prony_plan::STARTER).as_bytes())
         .map_err(|error| Failure::refused(format!("{name}: {error}")))?;
     let schema = schema.map(|file| format!(" ({file} lets editors complete the plan's keys)"));
     let steps = [

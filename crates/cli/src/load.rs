@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_experiment::abort;
-use prony_experiment::plan::abort_rules::AbortRules;
 use prony_experiment::system::this_machine;
 use prony_fleet::coordinator::AgentChoice;
 use prony_load::{
@@ -14,6 +13,7 @@ use prony_load::{
     SpecError, wait_for_server,
 };
 use prony_lua::LuaLoader;
+use prony_plan::abort_rules::AbortRules;
 use prony_record::LoadAbort;
 use prony_report::number;
 use prony_stats::gate::LoadCondition;

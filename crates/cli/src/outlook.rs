@@ -7,15 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_experiment::place::sort_settings;
-use prony_experiment::plan::service::{
-    Allocated, Allocation, PlaceKind, PortProtocol, pick_endpoints,
-};
-use prony_experiment::plan::topology::{AddressBlock, Topology};
-use prony_experiment::plan::{LoadModel, Plan, PlanError, Resolved, ResolvedService};
 use prony_experiment::runner::{
     BlockTime, Forecast, PROBE_DURATION, RunSettings, UnknownTime, block_range, forecast,
 };
 use prony_experiment::schedule;
+use prony_plan::service::{Allocated, Allocation, PlaceKind, PortProtocol, pick_endpoints};
+use prony_plan::topology::{AddressBlock, Topology};
+use prony_plan::{LoadModel, Plan, PlanError, Resolved, ResolvedService};
 use prony_record::goals_phrase;
 use prony_record::redact;
 use prony_report::number;

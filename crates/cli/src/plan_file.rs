@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::{Plan, PlanErrors};
 use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::ExperimentFolderError;
+use prony_plan::{Plan, PlanErrors};
 
 use crate::ending::Failure;
 

@@ -1,8 +1,6 @@
 //! Documents the keys of a plan as Markdown for docs/plan.md, and as a JSON schema for editors.
 
-use prony_experiment::plan::reference::{
-    self, ReferenceKey, ReferenceSection, TOP_LEVEL, ValueType,
-};
+use prony_plan::reference::{self, ReferenceKey, ReferenceSection, TOP_LEVEL, ValueType};
 use serde_json::{Map, Value, json};
 
 /// The manual page of plans, which `prony man plan` prints.
@@ -240,8 +238,8 @@ fn value_schema(value: &ValueType) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::plan::{Plan, STARTER};
     use prony_experiment::profile::MachineProfile;
+    use prony_plan::{Plan, STARTER};
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::Plan;
 use prony_load::LoadSettings;
 use prony_lua::{LuaLoader, ScriptSource};
+use prony_plan::Plan;
 
 use crate::ending::Failure;
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_experiment::plan::Plan;
+use prony_plan::Plan;
 
 /// Maximum number of printed lines in a file, counting only lines that differ between variants.
 const FILE_LINES_MAX: usize = 8;

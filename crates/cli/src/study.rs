@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use include_dir::{Dir, DirEntry};
-use prony_experiment::plan::Plan;
 use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::ExperimentFolderError;
+use prony_plan::Plan;
 
 use crate::adapt::CannotAdapt;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};

@@ -9,7 +9,7 @@ use prony_load::Control;
 use prony_record::finding::LoadAborted;
 use prony_record::{Delta, Finding, LoadAbort, LoadInfo, Nanos, Record, Severity};
 
-use crate::plan::abort_rules::AbortRules;
+use prony_plan::abort_rules::AbortRules;
 
 /// Interval at which the conditions are checked while a load runs. The load publishes its results
 /// every half second.

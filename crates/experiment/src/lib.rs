@@ -13,7 +13,6 @@ pub mod host;
 pub mod interleaving;
 mod interrupt;
 pub mod place;
-pub mod plan;
 pub mod profile;
 pub mod program_output;
 pub mod run_state;

@@ -14,14 +14,12 @@ use std::time::{Duration, Instant};
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::place;
-use prony_experiment::plan::service::{
-    Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
-};
-use prony_experiment::plan::topology::{
-    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
-};
 use prony_experiment::sweep::{RemovedResource, sweep_in};
 use prony_experiment::system::program;
+use prony_plan::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
+use prony_plan::topology::{
+    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
+};
 
 /// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
 use prony_experiment::place::{self, NetnsHandle};
-use prony_experiment::plan::Plan;
-use prony_experiment::plan::service::PlaceKind;
-use prony_experiment::plan::topology::{
-    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
-};
 use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
 use prony_experiment::telemetry::LinkTraffic;
+use prony_plan::Plan;
+use prony_plan::service::PlaceKind;
+use prony_plan::topology::{
+    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
+};
 use prony_stats::Metric;
 
 /// Timeout for every wait. It is long enough for a busy machine.

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::service::{Follow, PortProtocol};
-use prony_experiment::plan::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 use prony_experiment::system::port;
 use prony_experiment::telemetry::{MemoryKind, summary};
+use prony_plan::service::{Follow, PortProtocol};
+use prony_plan::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 use prony_record::FindingId;
 
 /// Timeout for every wait. It is long enough for a busy machine.

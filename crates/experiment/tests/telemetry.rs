@@ -13,12 +13,10 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::service::{
-    Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec,
-};
-use prony_experiment::plan::topology::Topology;
-use prony_experiment::plan::watch_spec::{CounterMode, WatchSpec};
 use prony_experiment::telemetry::{ServiceSample, TelemetrySample, summary};
+use prony_plan::service::{Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
+use prony_plan::watch_spec::{CounterMode, WatchSpec};
 
 /// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::Plan;
 use prony_experiment::profile::MachineProfile;
+use prony_plan::Plan;
 
 /// A plan with one service. The tests replace its command and its file.
 const PLAN: &str = r#"

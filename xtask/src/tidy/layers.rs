@@ -23,7 +23,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frontends", &["lua"]),
     ("report", &["wording", "stats", "record"]),
     ("origin", &[]),
-    ("experiment", &["load", "wording"]),
+    ("experiment", &["plan", "wording"]),
+    ("plan", &["load", "stats"]),
     ("lua", &["load"]),
     ("load", &["protocol", "record", "tcp", "xdp"]),
     ("wording", &["stats"]),
@@ -52,7 +53,7 @@ const IMPURE: &[&str] = &[
 const COMMAND_LINE: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
 
 /// Crates that are pure functions of their input.
-pub(super) const PURE: &[&str] = &["protocol", "stats", "wording", "report", "tcp"];
+pub(super) const PURE: &[&str] = &["protocol", "stats", "wording", "report", "tcp", "plan"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DependencyKind {

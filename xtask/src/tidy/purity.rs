@@ -1,5 +1,5 @@
-//! Rule: the pure crates (`protocol`, `tcp`, `stats` and `report`) use no clock and no socket. All
-//! of them except `report` also use no thread, no file and no process.
+//! Rule: the pure crates (`protocol`, `tcp`, `stats`, `wording`, `plan` and `report`) use no clock, no
+//! socket, no thread and no process. All of them except `plan` and `report` also use no file.
 
 use super::Complaint;
 use super::layers::PURE;
@@ -16,14 +16,15 @@ const NOWHERE: &[(&[&str], &str)] = &[
     (&["mio"], "a socket"),
     (&["polling"], "a socket"),
     (&["socket2"], "a socket"),
-];
-
-/// Paths that only `report` among the pure crates may use, because it reads stored results.
-const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "thread"], "a thread"),
-    (&["std", "fs"], "a file"),
     (&["std", "process"], "a process"),
 ];
+
+/// Paths that only the crates in [`FILE_READERS`] may use.
+const FILES: &[(&[&str], &str)] = &[(&["std", "fs"], "a file")];
+
+/// Pure crates whose input is in files: a plan and the files that it names, and stored results.
+const FILE_READERS: &[&str] = &["plan", "report"];
 
 /// Names of types that imply a clock or a socket, whatever their path.
 const TYPES: &[(&str, &str)] = &[
@@ -65,14 +66,14 @@ fn impurity(name: &str, named: &Name) -> Option<&'static str> {
             && named.segments.len() >= path.len()
             && named.segments.iter().zip(path).all(|(a, b)| a == b)
     };
-    let narrow = if name == "report" {
+    let files = if FILE_READERS.contains(&name) {
         &[]
     } else {
-        NOT_IN_ARITHMETIC
+        FILES
     };
     NOWHERE
         .iter()
-        .chain(narrow)
+        .chain(files)
         .find(|(path, _)| starts(path))
         .map(|(_, what)| *what)
         .or_else(|| {
@@ -137,6 +138,8 @@ mod tests {
         assert_eq!(complaints("crates/protocol/src/a.rs", text).len(), 1);
         assert_eq!(complaints("crates/stats/src/a.rs", "use std::fs;").len(), 1);
         assert!(complaints("crates/report/src/a.rs", "use std::fs;").is_empty());
+        assert!(complaints("crates/plan/src/a.rs", "use std::fs;").is_empty());
+        assert_eq!(complaints("crates/plan/src/a.rs", text).len(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use prony_experiment::plan::{BodyComparison, Interleave, metric_to_judge};
+use prony_plan::{BodyComparison, Interleave, metric_to_judge};
 use prony_record::quantity;
 use prony_stats::Metric;
 use prony_stats::capacity::{Goal, GoalError};

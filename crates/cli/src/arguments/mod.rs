@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use prony_experiment::plan::Interleave;
+use prony_plan::Interleave;
 
 pub(crate) use agent::AgentArgs;
 pub(crate) use agents::{ByAgentsArgs, HostsArgs};

@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_experiment::abort;
-use prony_experiment::plan::abort_rules::AbortRules;
 use prony_fleet::coordinator::{
     AgentChoice, Feed, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, ProgressUpdate,
     StopRequest,
 };
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::wire::RunManifest;
+use prony_plan::abort_rules::AbortRules;
 use prony_record::{FindingId, LoadAbort};
 use prony_report::number;
 

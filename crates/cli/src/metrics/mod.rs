@@ -9,8 +9,8 @@ mod server;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prony_experiment::plan::Plan;
 use prony_experiment::runner::{ExperimentEvent, RunSettings, design};
+use prony_plan::Plan;
 use prony_record::Record;
 use prony_report::openmetrics::{self, Labels};
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use prony_experiment::plan::service::PortProtocol;
 use prony_experiment::system::port;
+use prony_plan::service::PortProtocol;
 use serde_json::Value;
 
 use crate::running::{TEST_TIMEOUT, Workdir};

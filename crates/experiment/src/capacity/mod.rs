@@ -1,6 +1,6 @@
 //! Search for a server's capacity: the highest request rate at which it meets its goals.
 //!
-//! [`CapacityGoals`](crate::plan::capacity_goals::CapacityGoals) holds the goals and limits, and creates the [`SearchSettings`] of each search.
+//! [`CapacityGoals`](prony_plan::capacity_goals::CapacityGoals) holds the goals and limits, and creates the [`SearchSettings`] of each search.
 //! [`CapacitySearch::run`] runs one search, and returns a [`SearchReport`] with all probes. The
 //! caller supplies the loads ([`ProbeLoads`]), so a search can run in any network, or against
 //! simulated servers in tests:
@@ -20,7 +20,7 @@
 //! let estimate = CapacityEstimate::of(&reports.iter().filter_map(SearchReport::outcome).collect::<Vec<_>>());
 //! ```
 //!
-//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`](crate::plan::probe_load::ProbeLoad) into a spec with
+//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`](prony_plan::probe_load::ProbeLoad) into a spec with
 //! `probe_load.settings(&load).resolve(url)` and runs it with `prony_load::run_scripted`. For a
 //! named place, the spec must be resolved and run inside the place's network.
 //!

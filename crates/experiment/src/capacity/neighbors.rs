@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use prony_plan::service::PortProtocol;
 use prony_record::finding::{NoisyMachine, NoisyParts};
 use prony_record::{Finding, Severity};
 
-use crate::plan::service::PortProtocol;
 use crate::system::foreign::ForeignTracker;
 use crate::system::process::{PortHolder, ProcessTable};
 use crate::system::{online_cores, port, proc_files, processes};

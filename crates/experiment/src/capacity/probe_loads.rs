@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prony_load::{Control, LoadSpec};
 use prony_record::Record;
 
-use crate::plan::probe_load::ProbeLoad;
+use prony_plan::probe_load::ProbeLoad;
 
 /// Creates and runs the loads of a search.
 pub trait ProbeLoads {

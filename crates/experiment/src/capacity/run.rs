@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec};
+use prony_plan::probe_load::ProbeLoad;
 use prony_record::{Finding, FindingId, Record, Severity};
 use prony_stats::capacity::{
     Goal, Probe, ProbeReport, ProbeResult, Search, SearchEnd, SearchReport, SearchSettings,
@@ -14,7 +15,6 @@ use prony_stats::capacity::{
 use super::probe_loads::ProbeLoads;
 use super::probe_watch::ProbeWatch;
 use crate::interrupt::Interrupt;
-use crate::plan::probe_load::ProbeLoad;
 
 /// Factor and constant for detecting an idle server: its median response time is at most the
 /// shortest median so far, times the factor, plus the constant.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_load::{Control, LoadSettings, LoadSpec};
+use prony_plan::capacity_goals::{CapacityGoals, GoalsRefusal};
+use prony_plan::probe_load::ProbeLoad;
 use prony_record::{Finding, FindingId, Outcome, Record, Severity, Summary};
 use prony_stats::capacity::{BoundReason, Goal, SearchEnd, SearchOutcome};
 
 use super::{CapacitySearch, ProbeLoads, SearchEvent};
 use crate::interrupt::Interrupt;
-use crate::plan::capacity_goals::{CapacityGoals, GoalsRefusal};
-use crate::plan::probe_load::ProbeLoad;
 
 /// Rate at which the simulated server's p99 is 50 ms. The p99 grows with the fifth power of the
 /// rate.

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use prony_plan::service::ServiceSpec;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{self, KeeperMessage};
 use super::keeper::{self, CoreSet, KeeperSetup};
 use crate::place::SandboxEntry;
-use crate::plan::service::ServiceSpec;
 use crate::system::{HostError, program};
 
 /// Interval at which prony checks if a keeper has ended.

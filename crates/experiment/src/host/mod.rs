@@ -21,13 +21,14 @@ mod scoped;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
+use prony_plan::watch_spec::WatchSpec;
+
 use crate::environment::Environment;
 use crate::place::NetnsHandle;
-use crate::plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
-use crate::plan::topology::Topology;
 use prony_record::Finding;
 
-use crate::plan::watch_spec::WatchSpec;
 use crate::telemetry::TelemetrySample;
 
 pub use crate::system::HostError;

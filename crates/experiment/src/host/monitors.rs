@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use prony_plan::watch_spec::{CounterMode, RemoteMachine, WatchSpec};
 use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subject, TelemetryLost};
 use prony_record::{Finding, Severity};
 
 use super::remote::{RemoteError, RemoteSampler};
-use crate::plan::watch_spec::{CounterMode, RemoteMachine, WatchSpec};
 use crate::system::hardware::CounterGroup;
 use crate::system::kernel_log::KernelLog;
 use crate::system::{self, SampledService};

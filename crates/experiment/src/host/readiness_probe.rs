@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use prony_load::{HttpVersion, LoadSettings, ProbeError, SpecError, probe};
+use prony_plan::service::Endpoint;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::service::Endpoint;
 use crate::system;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
+use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
 use prony_record::finding::Subject;
 
 use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
 use crate::place::NetnsHandle;
-use crate::plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
-use crate::plan::topology::Topology;
-use crate::plan::watch_spec::WatchSpec;
 use crate::scoped_name::ScopedName;
 use crate::telemetry::TelemetrySample;
 

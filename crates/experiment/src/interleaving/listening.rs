@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use prony_plan::service::PlaceKind;
+use prony_plan::{ResolvedService, is_placeholder_path, is_placeholder_port};
+
 use super::NamedVariants;
-use crate::plan::service::PlaceKind;
-use crate::plan::{ResolvedService, is_placeholder_path, is_placeholder_port};
 
 /// Flags whose value is an address or a port to listen on.
 const FLAGS: &[&str] = &[

@@ -21,7 +21,7 @@ use prony_load::{HttpVersion, IoChoice};
 use prony_record::number;
 use prony_stats::TrialMode;
 
-use crate::plan::{Interleave, LoadModel, Plan, Resolved};
+use prony_plan::{Interleave, LoadModel, Plan, Resolved};
 
 pub use resources::{MachineResources, VariantDemand, demands, shortage};
 pub use slices::{
@@ -179,7 +179,7 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
 fn follows_the_same(
     all: NamedVariants<'_>,
     index: usize,
-    service: &crate::plan::ResolvedService,
+    service: &prony_plan::ResolvedService,
 ) -> bool {
     let follow = &service.spec.follow;
     let mut others = all.iter().filter(|(other, _)| *other != index);

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use prony_plan::{Plan, PlanError, Resolved, ResolvedService};
 use prony_record::{number, quantity};
 
-use crate::plan::{Plan, PlanError, Resolved, ResolvedService};
 use crate::system;
 
 /// Available resources of this machine.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::plan::Plan;
+use prony_plan::Plan;
+
 use crate::profile::MachineProfile;
 
 /// A plan with two variants of one service.

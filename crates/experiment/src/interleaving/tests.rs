@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use prony_plan::Interleave;
 use prony_stats::TrialMode;
 
 use super::test_plans::{PLAN, read};
 use super::{decide, demands};
-use crate::plan::Interleave;
 
 /// Returns the reason why a plan is not interleaved.
 fn reason(text: &str, requested: Interleave) -> String {

@@ -10,9 +10,9 @@ pub use refused::PlaceRefused;
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::plan::machine::NetworkSettings;
-use crate::plan::service::PlaceKind;
-use crate::plan::topology::AddressBlock;
+use prony_plan::machine::NetworkSettings;
+use prony_plan::service::PlaceKind;
+use prony_plan::topology::AddressBlock;
 
 pub(crate) use namespace::{
     NamespaceFd as SandboxEntry, NamespaceSandbox as Sandbox, NetworkTopology, free_base,

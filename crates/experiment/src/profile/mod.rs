@@ -7,11 +7,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
+use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
+use prony_plan::service::PlaceKind;
+use prony_plan::topology::AddressBlock;
 
 use crate::place;
-use crate::plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
-use crate::plan::service::PlaceKind;
-use crate::plan::topology::AddressBlock;
 use crate::system::program::{self, MissingProgram};
 
 /// Command in a plan that stands for the running prony binary.

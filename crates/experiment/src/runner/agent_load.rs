@@ -6,7 +6,7 @@ use std::time::Instant;
 use prony_load::{Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 
-use crate::plan::abort_rules::AbortRules;
+use prony_plan::abort_rules::AbortRules;
 
 /// A load that agents are to generate.
 pub struct AgentLoadRequest<'a> {

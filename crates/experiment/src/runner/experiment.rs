@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use prony_plan::{BodyComparison, Plan};
 use prony_record::{FindingId, Severity};
 use prony_stats::{
     AlphaTable, Design, Evaluation, ExperimentInfo, Look, TrialMode, Trials as Observations,
@@ -21,7 +22,6 @@ use super::{
     RunSettings, RunnerError, TrialError, TrialResult,
 };
 use super::{entries, findings, noise, protocols, response_findings, rounds, service_cpu, why};
-use crate::plan::{BodyComparison, Plan};
 use crate::schedule;
 
 /// An experiment in progress.

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_plan::{BodyComparison, Plan};
 use prony_record::finding::{
     AgentsChanged, FewBlocks, MachineChanged, NotStationary, ServerIdle, Subject, VariantShare,
 };
@@ -21,7 +22,6 @@ use super::protocols::{self, Protocols};
 use super::trial_result::TrialResult;
 use super::values::CPU_LOAD_S_MIN;
 use super::{order_effect, response_findings, why};
-use crate::plan::{BodyComparison, Plan};
 
 /// Core usage of services, as a fraction of their cores, below which the services don't limit a
 /// closed loop.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_load::LoadSettings;
+use prony_plan::{LoadModel, Plan, Resolved};
 use prony_stats::TrialMode;
 
 use super::event::Forecast;
@@ -13,7 +14,6 @@ use super::trial::{ProbePace, ProbedLoad, Trial};
 use super::{FailedTrial, Interrupt, RunSettings, TrialError};
 use crate::host::Host;
 use crate::interleaving::interleaved_time;
-use crate::plan::{LoadModel, Plan, Resolved};
 
 impl Forecast {
     /// Forecasts a number of blocks, given as minimum and maximum. Each has `variants` trials and
@@ -398,7 +398,7 @@ mod tests {
             .replace("warmup = \"1s\"\nduration = \"5s\"\n", "")
             .replace("connections = 4\n", search);
         let plan = crate::interleaving::test_plans::read(&text);
-        let mode = crate::interleaving::decide(&plan, crate::plan::Interleave::Auto);
+        let mode = crate::interleaving::decide(&plan, prony_plan::Interleave::Auto);
         let TrialMode::Sequential { reason } = &mode else {
             panic!("{mode:?}");
         };

@@ -44,10 +44,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_load::ScriptLoader;
+use prony_plan::{BodyComparison, Interleave, Plan};
 use prony_stats::{Design, Factor, VerdictDocument};
 
 use crate::host::Host;
-use crate::plan::{BodyComparison, Interleave, Plan};
 
 use experiment::Experiment;
 
@@ -221,7 +221,7 @@ fn random_seed() -> u64 {
 /// Converts a plan to the design that the statistics use.
 pub fn design(plan: &Plan, settings: &RunSettings) -> Design {
     let (blocks_min, blocks_max) = block_range(plan, settings);
-    let levels = |levels: &crate::plan::LevelSelection| {
+    let levels = |levels: &prony_plan::LevelSelection| {
         levels
             .iter()
             .map(|(factor, level)| (factor.to_owned(), level.to_owned()))

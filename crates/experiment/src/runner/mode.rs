@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use prony_plan::{Interleave, Plan, PlanError};
 use prony_stats::TrialMode;
 
 use super::folder::ExperimentFolder;
 use super::{RunSettings, RunnerError};
 use crate::interleaving::{self, MachineResources};
-use crate::plan::{Interleave, Plan, PlanError};
 
 /// Reason why a requested mode is rejected.
 #[derive(Debug)]

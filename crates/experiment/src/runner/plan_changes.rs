@@ -10,7 +10,7 @@ use prony_record::{Finding, Severity, read_stored};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::plan::Plan;
+use prony_plan::Plan;
 
 /// Maximum number of changes that are listed.
 const CHANGES_MAX: usize = 8;

@@ -1,10 +1,10 @@
 //! Protocols that the variants negotiated with their servers.
 
+use prony_plan::BodyComparison;
 use prony_record::finding::{NegotiatedBy, NegotiatingSides, NegotiationDiffers};
 use prony_record::{LoadInfo, Negotiated, Severity};
 
 use super::experiment_finding::ExperimentFinding;
-use crate::plan::BodyComparison;
 
 /// Protocols that a load requested, and those that it got.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use prony_plan::Resolved;
 use prony_stats::{CoreParties, Neighbor};
 use serde::{Deserialize, Serialize};
 
 use super::links::{self, LoadLinkTraffic};
-use crate::plan::Resolved;
 use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
 /// Maximum number of neighbor processes listed for a set of cores.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use prony_plan::Plan;
+
 use super::*;
-use crate::plan::Plan;
 use crate::profile::MachineProfile;
 use crate::telemetry::{ForeignUse, ServiceSummary};
 
@@ -32,8 +33,8 @@ connections = "{{{{ connections }}}}"
     };
     let plan = Plan::from_str(&text, Path::new("plan.toml"), machine).unwrap();
     let allocated = plan.allocations(0).unwrap();
-    let endpoint = crate::plan::service::Endpoint::Tcp("127.0.0.1:8080".parse().unwrap());
-    let given = |wanted: &crate::plan::service::Allocation| crate::plan::service::Allocated {
+    let endpoint = prony_plan::service::Endpoint::Tcp("127.0.0.1:8080".parse().unwrap());
+    let given = |wanted: &prony_plan::service::Allocation| prony_plan::service::Allocated {
         endpoints: [(String::new(), endpoint.clone())].into(),
         files_dir: format!("/tmp/{}", wanted.service).into(),
     };

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_plan::BodyComparison;
 use prony_record::Severity;
 use prony_record::finding::{
     BodiesDecoded, BodiesMayDiffer, BytesDiffer, DifferingLevels, EffectsWithheld,
@@ -14,7 +15,6 @@ use super::experiment_finding::ExperimentFinding;
 use super::responses::{self, ResponseDigests};
 use super::trial_error::CommonFailure;
 use super::trial_result::TrialResult;
-use crate::plan::BodyComparison;
 
 /// Maximum fraction of the checked requests that may have an unexpected status. Beyond it, nothing
 /// is compared. The `errors` finding has the same limit.

@@ -6,12 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 use prony_load::{BodyDigest, LoadSpec, ProbeError, ProbeResponse, probe_until};
+use prony_plan::BodyComparison;
 use prony_record::finding::{DifferenceKind, ResponseDifference, SentBody, SentDifference};
 use serde::{Deserialize, Serialize};
 
 use super::Interrupt;
 use super::protocols::Protocols;
-use crate::plan::BodyComparison;
 
 /// Maximum number of requests that are checked. They are spread evenly over the load's list.
 pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;

@@ -12,9 +12,10 @@ use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
 use super::responses::UnansweredRequest;
 
+use prony_plan::PlanError;
+
 use crate::host::HostError;
 use crate::interleaving::COUNTED_REQUESTS_MIN;
-use crate::plan::PlanError;
 
 /// Reason why a trial failed.
 #[derive(Debug)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use prony_plan::{Resolved, ResolvedService};
 use prony_record::finding::{ServiceThrottled, Subject, TelemetryLost};
 use prony_record::{Finding, Record, Severity};
 
 use super::trial_result::{ServiceUse, TrialTelemetry};
 use super::values;
-use crate::plan::{Resolved, ResolvedService};
 use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
 /// Removes followed services that have no process from the summary, and returns a finding about
@@ -137,8 +137,9 @@ pub(super) fn throttled(telemetry: &TrialTelemetry) -> Vec<Finding> {
 mod tests {
     use std::path::Path;
 
+    use prony_plan::Plan;
+
     use super::*;
-    use crate::plan::Plan;
     use crate::profile::MachineProfile;
 
     const PLAN: &str = r#"

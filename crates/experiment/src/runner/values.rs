@@ -1,13 +1,13 @@
 //! Metrics of a trial, computed from its record and its telemetry.
 
 use prony_load::HttpVersion;
+use prony_plan::Resolved;
+use prony_plan::service::{Endpoint, PlaceKind};
 use prony_record::Record;
 use prony_stats::{Metric, Values};
 
 use super::links;
 use crate::capacity::SearchReport;
-use crate::plan::Resolved;
-use crate::plan::service::{Endpoint, PlaceKind};
 use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 
 /// Minimum duration of a load for CPU metrics: the kernel counts CPU time in ticks of 10 ms.

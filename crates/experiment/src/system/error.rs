@@ -5,9 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use prony_plan::service::{PlaceKind, PortProtocol};
+
 use super::process::PortHolder;
 use super::program::MissingProgram;
-use crate::plan::service::{PlaceKind, PortProtocol};
 
 /// Reason why a host failed. In all cases, the environment is at fault, not the plan.
 #[derive(Debug)]

@@ -7,8 +7,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::Mutex;
 
+use prony_plan::service::PortProtocol;
+
 use super::process::PortHolder;
-use crate::plan::service::PortProtocol;
 
 /// Ports that this process has handed out. A port is reused only when the range is exhausted,
 /// because a server that has just ended leaves connections in TIME_WAIT, and because two hosts in

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError, ReadinessProbe};
 use prony_experiment::place;
-use prony_experiment::plan::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
-use prony_experiment::plan::topology::Topology;
+use prony_plan::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
 
 /// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(90);

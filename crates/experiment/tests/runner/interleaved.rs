@@ -1,6 +1,6 @@
 //! Tests of interleaved blocks, in which the services of all variants run at the same time.
 
-use prony_experiment::plan::Interleave;
+use prony_plan::Interleave;
 
 use super::failures::kill_nginx;
 use super::*;

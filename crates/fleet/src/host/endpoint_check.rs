@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use prony_experiment::plan::service::{Allocated, Allocation, Endpoint, ListenKind};
+use prony_plan::service::{Allocated, Allocation, Endpoint, ListenKind};
 
 /// Reason why the services that an agent allocated are rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn shown(endpoint: &Endpoint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::plan::service::PlaceKind;
+    use prony_plan::service::PlaceKind;
 
     use super::*;
 

@@ -12,10 +12,10 @@ use prony_experiment::host::{
     Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop,
 };
 use prony_experiment::place::NetnsHandle;
-use prony_experiment::plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
-use prony_experiment::plan::topology::Topology;
-use prony_experiment::plan::watch_spec::WatchSpec;
 use prony_experiment::telemetry::{HostSample, TelemetrySample};
+use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
+use prony_plan::watch_spec::WatchSpec;
 use prony_record::finding::{AgentLoss, AgentLost, HostLoss, Subject};
 use prony_record::{Finding, Severity};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prony_experiment::host::HostError;
-use prony_experiment::plan::watch_spec::WatchSpec;
+use prony_plan::watch_spec::WatchSpec;
 
 use super::lease::LeaseKeeper;
 use super::session::{AgentSession, LEASE_DEFAULT_MS};

@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use prony_experiment::plan::service::ServiceSpec;
-use prony_experiment::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
+use prony_plan::service::ServiceSpec;
+use prony_plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
 
 use super::call_error::SessionCallError;
 use crate::coordinator::AgentChoice;

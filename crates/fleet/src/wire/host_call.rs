@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use prony_experiment::environment::Environment;
 use prony_experiment::host::{ReadinessProbe, ServiceExit, ServiceStop};
-use prony_experiment::plan::HostObjection;
-use prony_experiment::plan::service::{Allocated, Allocation, ServiceSpec};
-use prony_experiment::plan::watch_spec::WatchSpec;
 use prony_experiment::telemetry::TelemetrySample;
+use prony_plan::HostObjection;
+use prony_plan::service::{Allocated, Allocation, ServiceSpec};
+use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
 use serde::{Deserialize, Serialize};
 
@@ -236,8 +236,8 @@ pub(crate) fn service_file_name(service: &str, is_secret: bool, name: &str) -> S
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::plan::service::{Endpoint, ListenKind, PlaceKind};
     use prony_experiment::telemetry::{CoreTimes, HostSample, ServiceSample};
+    use prony_plan::service::{Endpoint, ListenKind, PlaceKind};
 
     use super::*;
     use crate::wire::{AgentOrder, Command, Reply, SenderVersion};

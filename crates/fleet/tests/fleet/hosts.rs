@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::Plan;
 use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{
     ExperimentEvent, ExperimentOutcome, Interrupt, Machines, RunSettings, TrialError, run, run_on,
@@ -21,6 +20,7 @@ use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::names::AGENTS_BUCKET;
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
+use prony_plan::Plan;
 use prony_record::FindingId;
 
 use crate::harness::{log_to_stderr, wait_until};

@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::watch_spec::WatchSpec;
 use prony_fleet::coordinator::{
     AgentChoice, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, LoadRequest, StopRequest,
 };
 use prony_fleet::host::{FleetHost, Roster};
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::{Command, Reply};
+use prony_plan::watch_spec::WatchSpec;
 
 use crate::harness::{
     RunningAgent, TEST_TIMEOUT, TestCoordinator, load, origin, settings, wait_until,

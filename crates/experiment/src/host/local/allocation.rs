@@ -3,12 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use prony_plan::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
+use prony_plan::topology::Topology;
+
 use super::LocalHost;
 use super::service::LocalService;
 use crate::host::{HostError, launch};
 use crate::place::{self, NetworkTopology, Sandbox};
-use crate::plan::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
-use crate::plan::topology::Topology;
 use crate::run_state::{self, RunState};
 use crate::system::{self, port};
 

@@ -9,6 +9,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use prony_plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
+use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
 
 use super::crypto_findings::CryptoFindings;
@@ -19,9 +22,6 @@ use super::monitors::Monitors;
 use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
 use crate::place::{self, NetnsHandle, NetworkTopology, Sandbox};
-use crate::plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
-use crate::plan::topology::Topology;
-use crate::plan::watch_spec::WatchSpec;
 use crate::run_state::{self, CreatedResource, RunState};
 use crate::sweep;
 use crate::system::process::ProcessTable;

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
 
+use prony_plan::service::{Allocated, Endpoint, Follow, PlaceKind, PortProtocol};
+
 use crate::host::HostError;
 use crate::host::launch::RunningService;
 use crate::place::Sandbox;
-use crate::plan::service::{Allocated, Endpoint, Follow, PlaceKind, PortProtocol};
 use crate::system::hardware::CounterGroup;
 use crate::system::port;
 

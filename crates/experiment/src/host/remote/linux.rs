@@ -4,8 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use prony_plan::watch_spec::{RemoteMachine, RemoteService};
+
 use super::{Sections, section};
-use crate::plan::watch_spec::{RemoteMachine, RemoteService};
 use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, MemoryKind, ServiceSample};
@@ -278,8 +279,9 @@ impl RemoteServiceHistory {
 
 #[cfg(test)]
 mod tests {
+    use prony_plan::service::Follow;
+
     use super::*;
-    use crate::plan::service::Follow;
 
     fn sections(of: &[(&str, &str)]) -> Sections {
         of.iter()

@@ -15,7 +15,8 @@ mod shell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::plan::watch_spec::RemoteMachine;
+use prony_plan::watch_spec::RemoteMachine;
+
 use crate::system::process::ProcessTable;
 use crate::telemetry::{HostSample, ServiceSample, TelemetrySample};
 use shell::{Sections, Shell};

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::plan::watch_spec::RemoteMachine;
+use prony_plan::watch_spec::RemoteMachine;
 
 /// Sections of a response by name.
 pub(super) type Sections = BTreeMap<String, String>;

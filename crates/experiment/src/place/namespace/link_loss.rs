@@ -1,6 +1,7 @@
 //! Random loss on a link. An nftables rule at each end drops arriving packets.
 
-use crate::plan::topology::LinkLoss;
+use prony_plan::topology::LinkLoss;
+
 use crate::system::HostError;
 use crate::system::command;
 

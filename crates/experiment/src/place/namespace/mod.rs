@@ -31,10 +31,11 @@ pub(crate) use network_topology::NetworkTopology;
 pub(crate) use sandbox_entry::{enter, join_network};
 pub(crate) use settings::sort as sort_settings;
 
+use prony_plan::service::PlaceKind;
+use prony_plan::topology::AddressBlock;
+
 use crate::place::PlaceRefused;
 use crate::place::subnet::{self, Subnet};
-use crate::plan::service::PlaceKind;
-use crate::plan::topology::AddressBlock;
 use crate::run_state::{CreatedResource, RemovedResource, RunState};
 use crate::system::HostError;
 use crate::system::command;

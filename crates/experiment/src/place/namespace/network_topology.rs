@@ -16,12 +16,13 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use prony_plan::topology::{LinkRate, NetworkLink, Topology};
+
 use super::link_loss;
 use super::netns_thread::run_in_netns;
 use super::{NETNS_DIR, NamespaceFd, ip, settings};
 use crate::environment::PlaceFacts;
 use crate::place::NetnsHandle;
-use crate::plan::topology::{LinkRate, NetworkLink, Topology};
 use crate::run_state::{CreatedResource, RunState};
 use crate::system::HostError;
 use crate::system::command;
@@ -111,7 +112,7 @@ impl NetworkTopology {
     /// Applies the plan's kernel settings to the most recently created place.
     fn apply_settings(
         &self,
-        place: &crate::plan::topology::NamedPlace,
+        place: &prony_plan::topology::NamedPlace,
         name: &str,
     ) -> Result<Option<PlaceFacts>, HostError> {
         let Some(entry) = self.entries.last().filter(|_| !place.settings.is_empty()) else {

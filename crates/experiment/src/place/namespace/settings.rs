@@ -8,9 +8,10 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use prony_plan::machine::NetworkSettings;
+
 use super::netns_thread::{run_in_netns, run_in_new_netns};
 use crate::place::PlaceRefused;
-use crate::plan::machine::NetworkSettings;
 use crate::system::HostError;
 
 /// Per-namespace kernel settings that affect servers and are copied from the host.

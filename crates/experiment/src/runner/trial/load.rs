@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSettings, LoadSpec, run_scripted};
+use prony_plan::ResolvedLoad;
 use prony_record::Record;
 
 use super::{Trial, inside};
 use crate::abort::{self, LocalLoad};
 use crate::place::NetnsHandle;
-use crate::plan::ResolvedLoad;
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{AgentLoadRequest, AgentLoadRunner, ExperimentEvent, TrialError};
 use crate::telemetry::TelemetrySample;

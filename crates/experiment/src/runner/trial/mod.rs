@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_load::{LoadSpec, NotReady as WaitError, ScriptLoader, wait_for_server};
+use prony_plan::service::Allocated;
+use prony_plan::{LoadModel, Plan, Resolved, Scheme};
 use prony_record::finding::{ServiceEnded, ServiceKilled, ServiceLogCut, Subject};
 use prony_record::{Finding, Record, Severity};
 
@@ -25,8 +27,6 @@ use super::{
 use crate::capacity::SearchReport;
 use crate::host::Host;
 use crate::place::NetnsHandle;
-use crate::plan::service::Allocated;
-use crate::plan::{LoadModel, Plan, Resolved, Scheme};
 use crate::telemetry::{self, TelemetrySample};
 
 pub use probe::PROBE_DURATION;

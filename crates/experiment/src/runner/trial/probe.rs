@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSettings, run as run_load};
+use prony_load::{Control, run as run_load};
 
 use super::{PRECHECK_BLOCK, PRECHECK_REQUESTS_MAX, RunningVariant, Trial, TrialError, inside};
-use crate::plan::ResolvedLoad;
 
 /// Maximum duration of a probe.
 pub const PROBE_DURATION: Duration = Duration::from_secs(1);
@@ -62,15 +61,9 @@ impl Trial<'_> {
     fn load_briefly(&mut self, running: &RunningVariant) -> Result<ProbePace, TrialError> {
         let load = &running.resolved.load;
         let duration = load.settings.duration.unwrap_or(PROBE_DURATION);
-        let settings = LoadSettings {
-            duration: Some(duration.min(PROBE_DURATION)),
-            warmup: Some(Duration::ZERO),
-            ..load.settings.clone()
-        };
-        let load = ResolvedLoad {
-            settings,
-            ..load.clone()
-        };
+        let mut load = load.clone();
+        load.settings.duration = Some(duration.min(PROBE_DURATION));
+        load.settings.warmup = Some(Duration::ZERO);
         let netns = running.netns.as_ref();
         let spec = self.load_spec(&load, PRECHECK_BLOCK, netns)?;
         let control = Arc::new(Control::new(spec.info().threads));

@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSettings, LoadSpec, ScriptLoader, run_scripted};
+use prony_plan::CapacityLoad;
+use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;
 use prony_stats::capacity::SearchOutcome;
 
@@ -12,8 +14,6 @@ use crate::capacity::{
     CapacitySearch, ProbeLoads, ProbeReport, SearchEnd, SearchEvent, SearchReport,
 };
 use crate::place::NetnsHandle;
-use crate::plan::CapacityLoad;
-use crate::plan::probe_load::ProbeLoad;
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{ExperimentEvent, TrialError};
 

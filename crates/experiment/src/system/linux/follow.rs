@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::plan::service::Follow;
+use prony_plan::service::Follow;
+
 use crate::system::proc_files;
 use crate::system::process::{Process, ProcessTable};
 

@@ -14,10 +14,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use procfs::process::FDTarget;
+use prony_plan::service::PortProtocol;
 
 use super::proc_files;
 use super::process::{PortHolder, Process, ProcessTable};
-use crate::plan::service::PortProtocol;
 
 pub(crate) use facts::{environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};

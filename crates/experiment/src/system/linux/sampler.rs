@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use prony_plan::service::Follow;
+
 use super::follow::FollowedProcesses;
 use super::proc_dir;
 use super::service_history::ServiceHistory;
-use crate::plan::service::Follow;
 use crate::system::foreign::ForeignTracker;
 use crate::system::proc_files::{self, NetFiles};
 use crate::system::process::{Process, ProcessTable};

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::place;
-use prony_experiment::plan::service::{PlaceKind, ServiceSpec};
-use prony_experiment::plan::{DiagnosticKind, HostObjection, ServiceAspect};
 use prony_experiment::system::program;
+use prony_plan::service::{PlaceKind, ServiceSpec};
+use prony_plan::{DiagnosticKind, HostObjection, ServiceAspect};
 
 use crate::policy::{Policy, PolicyViolation};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
-use prony_experiment::plan::topology::Topology;
+use prony_plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use prony_plan::topology::Topology;
 
 use super::service;
 use crate::agent::received_files::{ReceivedFileError, ReceivedFiles};

@@ -1,0 +1,256 @@
+//! Types that the plan, the host and the runner share: a service, its place, and its endpoints.
+//!
+//! In a trial, the host first allocates an [`Endpoint`] for every listener of every service. With
+//! these endpoints, the plan's templates are rendered into [`ServiceSpec`]s, which the host starts.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Transport of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListenKind {
+    /// TCP, on an address and port that the host picks.
+    Tcp,
+    /// A UNIX stream socket, at a path that the host picks.
+    Unix,
+    /// UDP, as used by HTTP/3, on an address and port that the host picks.
+    Udp,
+}
+
+/// Transport protocol of a port. A TCP port and a UDP port with the same number are independent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Address of a listener, picked by the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// Path of a UNIX socket.
+    Unix(PathBuf),
+    /// A UDP address.
+    Udp(SocketAddr),
+}
+
+/// Picks an endpoint for each listener. `address` returns an address whose port is free for all
+/// given protocols. `path` returns the path of a UNIX socket.
+///
+/// HTTP/3 servers usually use the same port number for TCP and UDP. The first UDP listener by name
+/// therefore gets the port number of the TCP listener `https`, or of the only TCP listener.
+///
+/// # Errors
+/// The first error of `address` or `path`.
+pub fn pick_endpoints<E>(
+    listen: &BTreeMap<String, ListenKind>,
+    mut address: impl FnMut(&[PortProtocol]) -> Result<SocketAddr, E>,
+    mut path: impl FnMut(&str) -> Result<PathBuf, E>,
+) -> Result<BTreeMap<String, Endpoint>, E> {
+    let (tcp, udp) = shared_port(listen).unzip();
+    let mut shared = None;
+    let mut endpoints = BTreeMap::new();
+    for (name, kind) in listen {
+        let shares = tcp == Some(name) || udp == Some(name);
+        let mut pick = |protocol| match shared {
+            Some(shared) if shares => Ok(shared),
+            None if shares => {
+                let picked = address(&[PortProtocol::Tcp, PortProtocol::Udp])?;
+                shared = Some(picked);
+                Ok(picked)
+            }
+            _ => address(&[protocol]),
+        };
+        let endpoint = match kind {
+            ListenKind::Tcp => Endpoint::Tcp(pick(PortProtocol::Tcp)?),
+            ListenKind::Udp => Endpoint::Udp(pick(PortProtocol::Udp)?),
+            ListenKind::Unix => Endpoint::Unix(path(name)?),
+        };
+        endpoints.insert(name.clone(), endpoint);
+    }
+    Ok(endpoints)
+}
+
+/// Returns the TCP listener and the UDP listener that share a port number.
+fn shared_port(listen: &BTreeMap<String, ListenKind>) -> Option<(&String, &String)> {
+    let of_kind = |wanted| {
+        let found = listen.iter().filter(move |(_, kind)| **kind == wanted);
+        found.map(|(name, _)| name)
+    };
+    let https = of_kind(ListenKind::Tcp).find(|name| *name == "https");
+    let tcp = https.or_else(|| {
+        let mut all = of_kind(ListenKind::Tcp);
+        all.next().filter(|_| all.next().is_none())
+    })?;
+    Some((tcp, of_kind(ListenKind::Udp).next()?))
+}
+
+/// Place in which the processes of a service, or the load, run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceKind {
+    /// The host itself.
+    Native,
+    /// Separate network, mount, process and user namespaces, with an address on a veth pair.
+    Namespace,
+    /// A named place of the plan, by its index in the trial's
+    /// [`Topology`](crate::topology::Topology). It has a separate network, connected to others by
+    /// links, but shares the host's files and processes.
+    Named(usize),
+}
+
+impl fmt::Display for PlaceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Namespace => "namespace",
+            Self::Named(_) => "with a name",
+        })
+    }
+}
+
+/// Resources of a service (its place and its listeners) that must be allocated before the service
+/// can be rendered and started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Name of the service in the plan.
+    pub service: String,
+    /// Machine that runs the service, as named in the plan; `None` means the machine that runs the
+    /// experiment.
+    pub host: Option<String>,
+    /// True if the load, or a service that needs this one, runs on another machine.
+    pub exposed: bool,
+    /// Place to create for the service.
+    pub place: PlaceKind,
+    /// Listeners of the service by name. The name of an unnamed listener is `""`.
+    pub listen: BTreeMap<String, ListenKind>,
+}
+
+/// Resources that a host allocated for an [`Allocation`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocated {
+    /// Endpoint of each listener by name. In a named place, it is the endpoint on the place's
+    /// loopback interface. The topology determines the addresses at which other places reach it.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// Absolute path of the folder with the service's rendered files. Every user may read it.
+    pub files_dir: PathBuf,
+}
+
+/// Processes of a service that don't descend from the process that prony started, such as
+/// containers or daemons of another service manager.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Follow {
+    /// Path of a control group (Linux), relative to the root of the cgroup hierarchy.
+    pub cgroup: Option<String>,
+    /// File whose first line is a process ID. That process and its descendants are followed.
+    pub pid_file: Option<PathBuf>,
+}
+
+impl Follow {
+    /// Returns true if no process is followed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cgroup.is_none() && self.pid_file.is_none()
+    }
+}
+
+/// A service that is ready to start, with all templates rendered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceSpec {
+    /// Name of the service in the plan.
+    pub name: String,
+    /// Program and arguments, preceded by the words of `wrapper`.
+    pub command: Vec<String>,
+    /// Number of leading words that belong to the wrapper. The service's program follows them.
+    pub wrapper_words: usize,
+    /// Environment variables, added to prony's environment.
+    pub env: BTreeMap<String, String>,
+    /// Working directory, an absolute path.
+    pub cwd: PathBuf,
+    /// Content of rendered files by name. The host writes them to [`Allocated::files_dir`] before
+    /// it starts the service. For other machines, they are sent separately.
+    #[serde(skip)]
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Files that only their owner may read and that are not stored with results, such as private
+    /// keys.
+    #[serde(skip)]
+    pub secrets: BTreeMap<String, Vec<u8>>,
+    /// Cores that the service may use. If the list is empty, it may use any core.
+    pub cores: Vec<usize>,
+    /// Place in which the service runs.
+    pub place: PlaceKind,
+    /// Number of the stop signal (default SIGTERM).
+    pub stop_signal: i32,
+    /// Folder to prepend to the dynamic loader's search path.
+    pub library_path: Option<PathBuf>,
+    /// Limit on open files; `None` if the plan sets none.
+    pub open_files: Option<u64>,
+    /// Processes of the service that don't descend from the process that prony started.
+    pub follow: Follow,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Picks the endpoints of a service, with ports numbered from 1. If TCP and UDP must share a
+    /// port, 100 is added to its number.
+    fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
+        let listen = listen
+            .iter()
+            .map(|(name, kind)| ((*name).to_owned(), *kind))
+            .collect();
+        let mut port = 0;
+        let address = |protocols: &[PortProtocol]| {
+            port += 1;
+            let both = if protocols.len() == 2 { 100 } else { 0 };
+            Ok::<_, ()>(SocketAddr::from(([127, 0, 0, 1], port + both)))
+        };
+        let path = |name: &str| Ok(PathBuf::from(name));
+        let endpoints = pick_endpoints(&listen, address, path).unwrap();
+        endpoints.into_iter().collect()
+    }
+
+    fn tcp(name: &str, port: u16) -> (String, Endpoint) {
+        let endpoint = Endpoint::Tcp(([127, 0, 0, 1], port).into());
+        (name.to_owned(), endpoint)
+    }
+
+    fn udp(name: &str, port: u16) -> (String, Endpoint) {
+        let endpoint = Endpoint::Udp(([127, 0, 0, 1], port).into());
+        (name.to_owned(), endpoint)
+    }
+
+    #[test]
+    fn a_udp_listener_has_the_number_of_the_tcp_listener_that_belongs_to_it() {
+        use ListenKind::{Tcp, Udp, Unix};
+        assert_eq!(
+            picked(&[("https", Tcp), ("quic", Udp)]),
+            [tcp("https", 101), udp("quic", 101)]
+        );
+        assert_eq!(
+            picked(&[("h3", Udp), ("http", Tcp), ("https", Tcp)]),
+            [udp("h3", 101), tcp("http", 2), tcp("https", 101)]
+        );
+        assert_eq!(
+            picked(&[("dns", Udp), ("quic", Udp), ("web", Tcp)]),
+            [udp("dns", 101), udp("quic", 2), tcp("web", 101)]
+        );
+        // With several TCP listeners and none named `https`, the UDP listener gets a separate port.
+        assert_eq!(
+            picked(&[("a", Tcp), ("b", Tcp), ("quic", Udp)]),
+            [tcp("a", 1), tcp("b", 2), udp("quic", 3)]
+        );
+        let unix = ("admin".to_owned(), Endpoint::Unix("admin".into()));
+        assert_eq!(picked(&[("admin", Unix), ("", Udp)]), [udp("", 1), unix]);
+    }
+}

@@ -19,6 +19,7 @@ pub struct Trace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExchangeEnd {
     End { reusable: bool },
+    SwitchingProtocols,
     Eof(Eof),
     Violation(Violation),
 }
@@ -35,6 +36,7 @@ impl fmt::Display for Trace {
         match self.ending {
             ExchangeEnd::End { reusable: true } => write!(f, "reusable")?,
             ExchangeEnd::End { reusable: false } => write!(f, "close")?,
+            ExchangeEnd::SwitchingProtocols => write!(f, "101")?,
             ExchangeEnd::Eof(eof) => write!(f, "{eof:?}")?,
             ExchangeEnd::Violation(violation) => return write!(f, "{violation:?}"),
         }
@@ -116,6 +118,10 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
                         reusable: head.reusable,
                     });
                 }
+            }
+            ResponseEvent::SwitchingProtocols => {
+                assert!(trace.head.is_none());
+                return Some(ExchangeEnd::SwitchingProtocols);
             }
             ResponseEvent::Body(piece) => {
                 assert!(trace.head.is_some() && !piece.is_empty());

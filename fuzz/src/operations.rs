@@ -83,7 +83,7 @@ fn read(
                 return;
             }
             Ok(ResponseEvent::NeedMore) => return assert!(input.is_empty()),
-            Ok(ResponseEvent::End { .. }) => {
+            Ok(ResponseEvent::End { .. } | ResponseEvent::SwitchingProtocols) => {
                 assert!(*due, "End without a started exchange");
                 *due = false;
             }

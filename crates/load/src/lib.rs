@@ -14,7 +14,7 @@
 //! | settings | `settings` |
 //! | transport | `socket`, `tls`, `quic` |
 //! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy`, `bypass` |
-//! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
+//! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect`, `exchange` |
 //! | the load | `spec`, `sequence` |
 //! | engine | `carrier`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
 
@@ -32,6 +32,7 @@ mod credentials;
 mod draft;
 mod entries;
 mod error;
+pub mod exchange;
 mod expect;
 mod findings;
 mod http_proxy;

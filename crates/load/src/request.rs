@@ -9,6 +9,7 @@ use prony_protocol::h3;
 
 use crate::draft::RequestDraft;
 use crate::error::{SettingsError, SpecError};
+use crate::exchange::RequestKind;
 use crate::http_proxy::ResolvedProxy;
 use crate::protocols::Http;
 use crate::settings::{HttpVersion, LoadSettings};
@@ -27,8 +28,8 @@ pub struct Request {
     pub(crate) http3: Option<h3::EncodedRequest>,
     /// Kind of body that a response to this request may have.
     pub(crate) expects: Expects,
-    /// Number of expected responses; more than one if this is a batch of requests.
-    pub(crate) response_count: u32,
+    /// The kind of exchange that the request begins.
+    pub(crate) kind: RequestKind,
     /// True if the request may be sent again if a reused connection closed before the response (RFC
     /// 9110 §9.2.2).
     pub(crate) idempotent: bool,
@@ -93,7 +94,7 @@ impl Request {
             bytes_in_frames: 0,
             http3: None,
             expects: Request::expects(method),
-            response_count: 1,
+            kind: RequestKind::Single,
             idempotent: matches!(
                 method,
                 "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"

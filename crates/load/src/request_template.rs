@@ -418,7 +418,7 @@ impl Request {
     /// Copies everything except the serialized bytes from another request, without sharing memory.
     pub(crate) fn adopt(&mut self, other: &Request) {
         self.expects = other.expects;
-        self.response_count = other.response_count;
+        self.kind = other.kind;
         self.idempotent = other.idempotent;
         self.closes = other.closes;
         self.target = other.target;

@@ -9,6 +9,7 @@ use prony_record::number;
 
 use crate::draft::RequestDraft;
 use crate::error::SpecError;
+use crate::exchange::RequestKind;
 use crate::http_proxy::ResolvedProxy;
 use crate::lookup::{LOOKUP_TIMEOUT, Lookup, LookupPool};
 use crate::permits::Permits;
@@ -185,8 +186,8 @@ impl Writer {
     /// Turns raw bytes into a batch of `count` pipelined requests. The requests must all have the
     /// same method, or all of their responses must have bodies. They are sent together, and their
     /// responses arrive in order on the same connection. The load counts the batch as one request,
-    /// from the first byte sent to the end of the last response. A script receives each response.
-    /// Those before the last one are delivered when the last one arrives or an error occurs.
+    /// from the first byte sent to the end of the last response. A script receives each response
+    /// when it arrives.
     pub fn batch(&self, request: Arc<Request>, count: u32) -> Arc<Request> {
         let request = Arc::unwrap_or_clone(request);
         // A later request of the batch may be the one that asks for the close. A blank line ends a
@@ -197,7 +198,11 @@ impl Writer {
             .any(|start| h1::asks_to_close(&bytes[start..]));
         Arc::new(Request {
             closes: request.closes || closes,
-            response_count: count,
+            kind: if count > 1 {
+                RequestKind::Batch(count)
+            } else {
+                RequestKind::Single
+            },
             ..request
         })
     }

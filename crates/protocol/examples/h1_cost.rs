@@ -35,7 +35,11 @@ fn exchange(parser: &mut ResponseParser, mut input: &[u8]) -> usize {
                     return body.len();
                 }
             }
-            Ok(ResponseEvent::Body(_) | ResponseEvent::Interim(_)) => {}
+            Ok(
+                ResponseEvent::Body(_)
+                | ResponseEvent::Interim(_)
+                | ResponseEvent::SwitchingProtocols,
+            ) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -23,7 +23,8 @@ impl fmt::Display for TraceEvent {
             TraceEvent::Violation(violation) => write!(f, "{violation:?}"),
             TraceEvent::Event(event) => match event {
                 ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
-                ConnectionEvent::Head { tag, status } => write!(f, "{tag}: head {status}"),
+                ConnectionEvent::Head { tag, status, .. } => write!(f, "{tag}: head {status}"),
+                ConnectionEvent::Trailers { tag, .. } => write!(f, "{tag}: trailers"),
                 ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
                 ConnectionEvent::Reset {
                     tag,
@@ -182,10 +183,14 @@ impl Client {
                 assert_eq!(self.open.get(&tag), Some(&Stage::Started));
                 TraceEvent::Event(ConnectionEvent::Interim { tag, status })
             }
-            ConnectionEvent::Head { tag, status } => {
+            ConnectionEvent::Head { tag, status, call } => {
                 assert!(!(100..200).contains(&status));
                 assert_eq!(self.open.insert(tag, Stage::Headed), Some(Stage::Started));
-                TraceEvent::Event(ConnectionEvent::Head { tag, status })
+                TraceEvent::Event(ConnectionEvent::Head { tag, status, call })
+            }
+            ConnectionEvent::Trailers { tag, call } => {
+                assert_eq!(self.open.get(&tag), Some(&Stage::Headed));
+                TraceEvent::Event(ConnectionEvent::Trailers { tag, call })
             }
             ConnectionEvent::End { tag } => {
                 assert_eq!(self.open.remove(&tag), Some(Stage::Headed));

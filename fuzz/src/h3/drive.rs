@@ -24,7 +24,8 @@ impl fmt::Display for TraceEvent {
             TraceEvent::Violation(violation) => write!(f, "{violation:?}"),
             TraceEvent::Event(event) => match event {
                 ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
-                ConnectionEvent::Head { tag, status } => write!(f, "{tag}: head {status}"),
+                ConnectionEvent::Head { tag, status, .. } => write!(f, "{tag}: head {status}"),
+                ConnectionEvent::Trailers { tag, .. } => write!(f, "{tag}: trailers"),
                 ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
                 ConnectionEvent::Reset {
                     tag,
@@ -224,11 +225,15 @@ impl Client {
                 assert!(matches!(self.open.get(&tag), Some((_, Stage::Started))));
                 ConnectionEvent::Interim { tag, status }
             }
-            ConnectionEvent::Head { tag, status } => {
+            ConnectionEvent::Head { tag, status, call } => {
                 assert!(!(100..200).contains(&status));
                 let (_, stage) = self.open.get_mut(&tag).expect("a request in flight");
                 assert_eq!(std::mem::replace(stage, Stage::Headed), Stage::Started);
-                ConnectionEvent::Head { tag, status }
+                ConnectionEvent::Head { tag, status, call }
+            }
+            ConnectionEvent::Trailers { tag, call } => {
+                assert!(matches!(self.open.get(&tag), Some((_, Stage::Headed))));
+                ConnectionEvent::Trailers { tag, call }
             }
             ConnectionEvent::End { tag } => {
                 assert!(matches!(self.open.remove(&tag), Some((_, Stage::Headed))));

@@ -7,8 +7,8 @@ use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started, StreamCarrier};
-use super::pipeline::PipelinedResponse;
 use super::{CapturedResponse, Reason};
+use crate::exchange::EarlierResponse;
 use crate::expect::Expectations;
 use crate::request::Request;
 
@@ -109,7 +109,7 @@ impl Carrier for AnyCarrier {
         each!(self, carrier => carrier.take_hash(stream))
     }
 
-    fn take_messages(&mut self, stream: u32) -> Vec<PipelinedResponse> {
+    fn take_messages(&mut self, stream: u32) -> Vec<EarlierResponse> {
         each!(self, carrier => carrier.take_messages(stream))
     }
 

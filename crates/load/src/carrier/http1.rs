@@ -1,13 +1,13 @@
 //! HTTP/1 on one connection: one request at a time, or one pipelined batch.
 
-use prony_protocol::h1::{Eof, Limits, ResponseEvent, ResponseParser, Version, Violation};
+use prony_protocol::h1::{Eof, Expects, Limits, ResponseEvent, ResponseParser, Version, Violation};
 use prony_record::{Nanos, Outcome};
 
 use super::events::{EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Reuse};
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started};
-use super::pipeline::{Pipeline, PipelinedResponse};
 use super::response::StreamResponse;
 use super::{CapturedResponse, Reason};
+use crate::exchange::EarlierResponse;
 use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
 use crate::request::Request;
@@ -25,11 +25,11 @@ pub(crate) struct H1 {
     stream: u32,
     version: Option<Version>,
     /// The phrase with which the last response with status 400 says that the port expects TLS.
-    tls_phrase: Option<&'static str>,
+    tls_phrase: Option<TlsPhrase>,
     /// Number of bytes of the request that were taken for sending.
     taken: usize,
-    /// The batch in flight, if the request is one.
-    batch: Option<Box<Pipeline>>,
+    /// What the parser expects of each response of the exchange.
+    expects: Expects,
 }
 
 impl H1 {
@@ -51,7 +51,7 @@ impl H1 {
             version: None,
             tls_phrase: None,
             taken: 0,
-            batch: None,
+            expects: Expects::Body,
         }
     }
 
@@ -62,8 +62,10 @@ impl H1 {
 
     /// The phrase with which the last response said that the port expects TLS.
     pub(super) fn tls_phrase(&self) -> Option<&'static str> {
+        let is_bad_request = self.response.status == Some(400);
         self.tls_phrase
-            .filter(|_| self.response.status == Some(400))
+            .filter(|_| is_bad_request)
+            .map(TlsPhrase::text)
     }
 
     /// Stream number of the request in flight.
@@ -88,8 +90,8 @@ impl H1 {
         }
     }
 
-    /// Completes a response that is followed by the bytes in `rest`. Returns `None` if another
-    /// pipelined response is expected.
+    /// Completes a response that is followed by the bytes in `rest`. Returns `None` if the exchange
+    /// expects another response.
     #[inline]
     fn complete(
         &mut self,
@@ -98,46 +100,33 @@ impl H1 {
         expected: &Expectations,
         events: &mut Vec<ExchangeEvent>,
     ) -> Option<Progress> {
-        if self.batch.as_deref().is_some_and(Pipeline::is_more_due) {
-            return self.next_in_pipeline(reusable, expected, events);
-        }
-        if !rest.is_empty() {
-            return Some(broken(Violation::BytesAfterEnd));
-        }
-        self.is_awaiting = false;
-        let outcome = self.response.judge(expected);
-        let outcome = match &self.batch {
-            Some(batch) => batch.outcome_with(outcome),
-            None => outcome,
-        };
         let reuse = match (reusable, self.asked_to_close) {
             (true, false) => Reuse::Allowed,
             (true, true) => Reuse::Refused,
             (false, requested) => Reuse::PeerCloses { requested },
         };
+        let kind = self.response.end(expected, reuse);
+        if kind == EventKind::Message {
+            return self.next_response(reusable, expected, events);
+        }
+        if !rest.is_empty() {
+            return Some(broken(Violation::BytesAfterEnd));
+        }
+        self.is_awaiting = false;
         events.push(ExchangeEvent {
             stream: self.stream,
-            kind: EventKind::Response { outcome, reuse },
+            kind,
         });
         Some(Progress::Open)
     }
 
-    /// Expects the next response of a pipelined batch, if the connection stays open.
-    fn next_in_pipeline(
+    /// Expects the exchange's next response, if the connection stays open.
+    fn next_response(
         &mut self,
         reusable: bool,
         expected: &Expectations,
         events: &mut Vec<ExchangeEvent>,
     ) -> Option<Progress> {
-        let outcome = self.response.judge(expected);
-        let captured = self.response.captured.as_deref();
-        let response = PipelinedResponse {
-            status: self.response.status.unwrap_or(0),
-            head: captured.map_or_else(Vec::new, |it| it.head().to_vec()),
-            body: captured.map_or_else(Vec::new, |it| it.body().to_vec()),
-            length: self.response.body.length(),
-        };
-        let expects = self.batch.as_mut()?.add(response, outcome);
         if !reusable {
             let reason = "the server closes the connection before the last pipelined response";
             return Some(Progress::Broken(
@@ -149,8 +138,8 @@ impl H1 {
             stream: self.stream,
             kind: EventKind::Message,
         });
-        self.parser.start(expects);
-        self.response.next_of_batch(expected);
+        self.parser.start(self.expects);
+        self.response.start_next(expected);
         None
     }
 }
@@ -167,12 +156,7 @@ impl Carrier for H1 {
 
     #[inline]
     fn received(&self, _stream: u32) -> ResponseProgress {
-        let earlier = self.batch.as_deref().map_or(0, Pipeline::body_bytes);
-        let received = self.response.received();
-        ResponseProgress {
-            body_bytes: received.body_bytes + earlier,
-            ..received
-        }
+        self.response.received()
     }
 
     fn captured(&self, _stream: u32) -> Option<&CapturedResponse> {
@@ -191,10 +175,8 @@ impl Carrier for H1 {
         self.response.body.take_hash()
     }
 
-    fn take_messages(&mut self, _stream: u32) -> Vec<PipelinedResponse> {
-        self.batch
-            .as_deref_mut()
-            .map_or_else(Vec::new, Pipeline::take)
+    fn take_messages(&mut self, _stream: u32) -> Vec<EarlierResponse> {
+        self.response.take_messages()
     }
 
     fn version(&self) -> Option<&'static str> {
@@ -226,10 +208,8 @@ impl ByteCarrier for H1 {
         expected: &Expectations,
     ) -> Result<Started, StartFailure> {
         self.parser.start(request.expects);
-        self.response.start(expected);
-        if self.batch.is_some() || request.response_count > 1 {
-            self.batch = Pipeline::new(request.response_count, request.expects).map(Box::new);
-        }
+        self.response.start(request.kind, expected);
+        self.expects = request.expects;
         self.is_awaiting = true;
         self.asked_to_close = request.closes;
         self.stream = stream;
@@ -271,13 +251,13 @@ impl ByteCarrier for H1 {
                 }
                 Ok(ResponseEvent::Head(head)) => {
                     self.capture_head(&before[..before.len() - bytes.len()]);
-                    self.response.status = Some(head.status);
+                    self.response.add_head(head.status, None);
                     self.version = Some(head.version);
                     if head.status == 400 {
-                        self.tls_phrase = tls_phrase(bytes);
+                        self.tls_phrase = TlsPhrase::find(bytes);
                     }
                     if let Some(body) = self.parser.rest(&mut bytes) {
-                        self.response.add_body(body);
+                        self.response.add_body(body, self.stream, events);
                         if let Some(progress) =
                             self.complete(head.reusable, bytes, expected, events)
                         {
@@ -285,7 +265,12 @@ impl ByteCarrier for H1 {
                         }
                     }
                 }
-                Ok(ResponseEvent::Body(piece)) => self.response.add_body(piece),
+                Ok(ResponseEvent::SwitchingProtocols) => {
+                    return Progress::Broken(Outcome::Protocol, Reason::SwitchedProtocols);
+                }
+                Ok(ResponseEvent::Body(piece)) => {
+                    self.response.add_body(piece, self.stream, events)
+                }
                 Ok(ResponseEvent::End { reusable }) => {
                     if let Some(progress) = self.complete(reusable, bytes, expected, events) {
                         return progress;
@@ -306,7 +291,7 @@ impl ByteCarrier for H1 {
             return Progress::Closed;
         }
         match self.parser.eof() {
-            Eof::Idle if self.batch.as_deref().is_some_and(Pipeline::has_begun) => {
+            Eof::Idle if self.response.first_byte.is_some() => {
                 let reason = "the connection closed before the last pipelined response";
                 Progress::Broken(Outcome::ClosedEarly, Reason::Text(reason.to_owned()))
             }
@@ -340,23 +325,35 @@ impl ByteCarrier for H1 {
     }
 }
 
-/// Returns the phrase that says that a server received cleartext where it expects TLS, if `body`
-/// has it. The servers send the head and this short body together.
-#[cold]
-fn tls_phrase(body: &[u8]) -> Option<&'static str> {
+/// A phrase that says that a server received cleartext where it expects TLS, by its index.
+#[derive(Debug, Clone, Copy)]
+struct TlsPhrase(u8);
+
+impl TlsPhrase {
     /// Phrases of nginx, servers in Go, Apache httpd and Tomcat.
-    const PHRASES: [&str; 4] = [
+    const TEXTS: [&str; 4] = [
         "The plain HTTP request was sent to HTTPS port",
         "Client sent an HTTP request to an HTTPS server",
         "speaking plain HTTP to an SSL-enabled server port",
         "This combination of host and port requires TLS",
     ];
-    let beginning = &body[..body.len().min(1024)];
-    let contains = |phrase: &str| {
-        let mut windows = beginning.windows(phrase.len());
-        windows.any(|window| window == phrase.as_bytes())
-    };
-    PHRASES.into_iter().find(|phrase| contains(phrase))
+
+    /// Returns the phrase in `body`, if it has one. The servers send the head and this short body
+    /// together.
+    #[cold]
+    fn find(body: &[u8]) -> Option<TlsPhrase> {
+        let beginning = &body[..body.len().min(1024)];
+        let contains = |phrase: &&str| {
+            let mut windows = beginning.windows(phrase.len());
+            windows.any(|window| window == phrase.as_bytes())
+        };
+        let index = TlsPhrase::TEXTS.iter().position(contains)?;
+        Some(TlsPhrase(index as u8))
+    }
+
+    fn text(self) -> &'static str {
+        TlsPhrase::TEXTS[usize::from(self.0)]
+    }
 }
 
 /// Reports the failure of a request whose response violates HTTP/1.

@@ -8,7 +8,7 @@ use prony_protocol::h2::{
 };
 use prony_record::{Nanos, Outcome};
 
-use super::events::{EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
+use super::events::{EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Reuse};
 use super::fault::{ResetCode, StreamFault};
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started};
 use super::response::StreamResponse;
@@ -207,7 +207,7 @@ impl ByteCarrier for H2 {
         let slot = &mut self.streams[stream as usize];
         slot.stream = Some(id);
         slot.last_stream = Some(id);
-        slot.response.start(expected);
+        slot.response.start(request.kind, expected);
         Ok(Started {
             bytes: request.bytes_in_frames,
             sends_now: false,
@@ -240,17 +240,19 @@ impl ByteCarrier for H2 {
                 ConnectionEvent::Interim { tag, .. } => {
                     self.claim(tag, now);
                 }
-                ConnectionEvent::Head { tag, status } => {
-                    self.claim(tag, now).status = Some(status);
+                ConnectionEvent::Head { tag, status, call } => {
+                    self.claim(tag, now).add_head(status, call);
                     let response = &mut self.streams[tag as usize].response;
                     if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
                     }
                 }
-                ConnectionEvent::Body { tag, bytes } => self.claim(tag, now).add_body(bytes),
+                ConnectionEvent::Body { tag, bytes } => {
+                    self.claim(tag, now).add_body(bytes, tag, events);
+                }
+                ConnectionEvent::Trailers { tag, call } => self.claim(tag, now).add_trailers(call),
                 ConnectionEvent::End { tag } => {
-                    let call = self.http.ended_call();
-                    let kind = self.claim(tag, now).end(expected, call);
+                    let kind = self.claim(tag, now).end(expected, Reuse::Allowed);
                     self.streams[tag as usize].stream = None;
                     events.push(ExchangeEvent { stream: tag, kind });
                 }

@@ -10,7 +10,7 @@ use prony_protocol::h3::{
 use prony_record::{Nanos, Negotiated, Outcome, TlsHandshake};
 
 use super::events::{
-    EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Secured,
+    EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Reuse, Secured,
 };
 use super::fault::{ResetCode, StreamFault};
 use super::interface::{Carrier, StartFailure, Started, StreamCarrier};
@@ -335,11 +335,12 @@ impl H3 {
             match self.http.next(stream, bytes)? {
                 ConnectionEvent::NeedMore => return Ok(None),
                 ConnectionEvent::Body { tag, bytes } => {
-                    self.streams[tag as usize].response.add_body(bytes);
-                }
-                ConnectionEvent::Head { tag, status } => {
                     let response = &mut self.streams[tag as usize].response;
-                    response.status = Some(status);
+                    response.add_body(bytes, tag, events);
+                }
+                ConnectionEvent::Head { tag, status, call } => {
+                    let response = &mut self.streams[tag as usize].response;
+                    response.add_head(status, call);
                     if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
                     }
@@ -363,9 +364,12 @@ impl H3 {
     ) -> Option<ErrorCode> {
         let (tag, kind) = match event {
             ConnectionEvent::End { tag } => {
-                let call = self.http.ended_call();
                 let response = &mut self.streams[tag as usize].response;
-                (tag, response.end(expected, call))
+                (tag, response.end(expected, Reuse::Allowed))
+            }
+            ConnectionEvent::Trailers { tag, call } => {
+                self.streams[tag as usize].response.add_trailers(call);
+                return None;
             }
             ConnectionEvent::Reset {
                 tag,
@@ -543,7 +547,7 @@ impl StreamCarrier for H3 {
         let slot = &mut self.streams[stream as usize];
         slot.stream = Some(id);
         slot.is_early = self.early_since.is_some();
-        slot.response.start(expected);
+        slot.response.start(request.kind, expected);
         slot.pending = self.last_request.share(encoded.wire());
         quic.write_shared(id, &mut slot.pending);
         self.unsent_bytes += slot.pending.len();

@@ -11,8 +11,8 @@
 use prony_record::Nanos;
 
 use super::events::{ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
-use super::pipeline::PipelinedResponse;
 use super::{CapturedResponse, Reason};
+use crate::exchange::EarlierResponse;
 use crate::expect::Expectations;
 use crate::quic::QuicConnection;
 use crate::request::Request;
@@ -40,7 +40,7 @@ pub(crate) trait Carrier {
     fn take_hash(&mut self, stream: u32) -> [u8; 32];
 
     /// Removes and returns the messages of a stream's exchange that have arrived before its last.
-    fn take_messages(&mut self, _stream: u32) -> Vec<PipelinedResponse> {
+    fn take_messages(&mut self, _stream: u32) -> Vec<EarlierResponse> {
         Vec::new()
     }
 

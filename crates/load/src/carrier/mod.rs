@@ -21,7 +21,6 @@ mod http2;
 mod http3;
 mod interface;
 mod link;
-mod pipeline;
 mod reason;
 mod response;
 mod session;

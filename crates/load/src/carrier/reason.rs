@@ -58,6 +58,8 @@ pub(crate) enum Reason {
     GoneAway(ResetCode),
     /// No request can be started on this connection.
     NotStarted(StartError),
+    /// The server switched to another protocol (101) unasked.
+    SwitchedProtocols,
     /// HTTP/2 was required, but ALPN did not select it.
     NoHttp2,
     /// A proxy did not open a tunnel. The variant holds the status of the proxy's response, if
@@ -87,7 +89,7 @@ impl Reason {
     /// asked for.
     pub(crate) fn of_request(self, request: &[u8]) -> Reason {
         match self {
-            Reason::Http1(h1::Violation::Upgrade) if h1::asks_to_upgrade(request) => {
+            Reason::SwitchedProtocols if h1::asks_to_upgrade(request) => {
                 let text = "the server switched to another protocol (101), as the request's header \
                             Upgrade asked; WebSocket is not supported";
                 Reason::Text(text.to_owned())
@@ -266,6 +268,9 @@ impl fmt::Display for Reason {
             }
             Reason::GoneAway(code) => write!(f, "the server ended the connection ({code})"),
             Reason::NotStarted(error) => error.fmt(f),
+            Reason::SwitchedProtocols => {
+                f.write_str("status 101 without a request to switch protocols")
+            }
             Reason::NoHttp2 => f.write_str(
                 "the server did not select HTTP/2 by ALPN; without --http 2, prony uses the version that \
                  the server selects",

@@ -1,10 +1,13 @@
 //! The received part of the response on one stream.
 
 use prony_protocol::GrpcCall;
-use prony_record::{Nanos, Outcome};
+use prony_record::Nanos;
 
 use super::CapturedResponse;
-use super::events::{EventKind, ResponseProgress, Reuse};
+use super::events::{EventKind, ExchangeEvent, ResponseProgress, Reuse};
+use crate::exchange::{
+    AnyKind, CompleteResponse, EarlierResponse, ExchangeKind, RequestKind, ResponseEnd,
+};
 use crate::expect::{Expectations, ReceivedBody};
 use crate::script::CaptureSpec;
 
@@ -16,6 +19,7 @@ pub(super) struct StreamResponse {
     pub(super) bytes_in: u64,
     pub(super) body: ReceivedBody,
     pub(super) captured: Option<Box<CapturedResponse>>,
+    kind: AnyKind,
 }
 
 impl StreamResponse {
@@ -24,27 +28,6 @@ impl StreamResponse {
         StreamResponse {
             captured: CapturedResponse::new(capture).map(Box::new),
             ..StreamResponse::default()
-        }
-    }
-
-    /// Discards the previous response and prepares for the next one.
-    #[inline]
-    pub(super) fn start(&mut self, expected: &Expectations) {
-        self.status = None;
-        self.first_byte = None;
-        self.bytes_in = 0;
-        self.body.start(expected);
-        if let Some(captured) = &mut self.captured {
-            captured.start();
-        }
-    }
-
-    /// Prepares for the next response of a batch, which counts as a part of the same response.
-    pub(super) fn next_of_batch(&mut self, expected: &Expectations) {
-        self.status = None;
-        self.body.start(expected);
-        if let Some(captured) = &mut self.captured {
-            captured.start();
         }
     }
 
@@ -57,33 +40,70 @@ impl StreamResponse {
         }
     }
 
-    /// Adds part of the body.
+    /// Discards the previous exchange and begins another.
     #[inline]
-    pub(super) fn add_body(&mut self, bytes: &[u8]) {
+    pub(super) fn start(&mut self, kind: RequestKind, expected: &Expectations) {
+        self.first_byte = None;
+        self.bytes_in = 0;
+        self.kind = AnyKind::begin(kind);
+        self.start_response(expected);
+    }
+
+    /// Prepares for another response of the same exchange.
+    pub(super) fn start_next(&mut self, expected: &Expectations) {
+        self.start_response(expected);
+    }
+
+    #[inline]
+    fn start_response(&mut self, expected: &Expectations) {
+        self.status = None;
+        self.body.start(expected);
+        if let Some(captured) = &mut self.captured {
+            captured.start();
+        }
+    }
+
+    /// Adds the head. Its fields are captured separately.
+    #[inline]
+    pub(super) fn add_head(&mut self, status: u16, call: Option<GrpcCall>) {
+        self.status = Some(status);
+        self.kind.head(status, call);
+    }
+
+    /// Adds part of the body, and appends an event for each message that it completes.
+    #[inline]
+    pub(super) fn add_body(&mut self, bytes: &[u8], stream: u32, events: &mut Vec<ExchangeEvent>) {
         self.body.add(bytes);
         if let Some(captured) = &mut self.captured {
             captured.add_body(bytes);
         }
+        for _ in 0..self.kind.body(bytes) {
+            let kind = EventKind::Message;
+            events.push(ExchangeEvent { stream, kind });
+        }
     }
 
-    /// Returns the outcome of the complete response.
-    #[inline]
-    pub(super) fn judge(&mut self, expected: &Expectations) -> Outcome {
-        self.body.judge(self.status.unwrap_or(0), expected)
+    /// Adds the trailers.
+    pub(super) fn add_trailers(&mut self, call: Option<GrpcCall>) {
+        self.kind.trailers(call);
     }
 
-    /// Returns the event of the complete response. `call` is the gRPC call that it belongs to.
+    /// Returns the event of the complete response, after which the connection has this use.
     #[inline]
-    pub(super) fn end(&mut self, expected: &Expectations, call: Option<GrpcCall>) -> EventKind {
-        let outcome = self.judge(expected);
-        match call {
-            Some(GrpcCall { status }) if outcome == Outcome::Ok && status != Some(0) => {
-                EventKind::CallFailed { status }
-            }
-            _ => EventKind::Response {
-                outcome,
-                reuse: Reuse::Allowed,
-            },
+    pub(super) fn end(&mut self, expected: &Expectations, reuse: Reuse) -> EventKind {
+        let status = self.status.unwrap_or(0);
+        let captured = self.captured.as_deref();
+        let end = self.kind.end(CompleteResponse {
+            status,
+            length: self.body.length(),
+            outcome: self.body.judge(status, expected),
+            head: captured.map_or(&[], CapturedResponse::head),
+            body: captured.map_or(&[], CapturedResponse::body),
+        });
+        match end {
+            ResponseEnd::Exchange(outcome) => EventKind::Response { outcome, reuse },
+            ResponseEnd::FailedCall(status) => EventKind::CallFailed { status },
+            ResponseEnd::Message => EventKind::Message,
         }
     }
 
@@ -93,7 +113,12 @@ impl StreamResponse {
             status: self.status,
             first_byte: self.first_byte,
             bytes: self.bytes_in,
-            body_bytes: self.body.length(),
+            body_bytes: self.kind.earlier_body_bytes() + self.body.length(),
         }
+    }
+
+    /// Removes and returns the exchange's messages so far.
+    pub(super) fn take_messages(&mut self) -> Vec<EarlierResponse> {
+        self.kind.take_messages()
     }
 }

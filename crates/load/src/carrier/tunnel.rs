@@ -30,6 +30,7 @@ impl Tunnel {
                     return failed(Reason::NoTunnel(Some(head.status)));
                 }
                 Ok(ResponseEvent::Head(_)) if bytes.is_empty() => return Progress::Tunneled,
+                Ok(ResponseEvent::SwitchingProtocols) => return failed(Reason::SwitchedProtocols),
                 Ok(ResponseEvent::Head(_) | ResponseEvent::Body(_) | ResponseEvent::End { .. }) => {
                     return failed(Reason::Http1(Violation::BytesAfterEnd));
                 }

@@ -4,13 +4,85 @@ use prony_record::{Exchange, Nanos, Outcome};
 
 use super::dispatcher::RequestPhase;
 use super::pace::LoadCourse;
-use super::redirects::PastHops;
+use super::redirects::{PastHops, RedirectStep};
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
-use crate::carrier::{Carrier, Reason, ResponseProgress, Transport};
+use crate::carrier::{Carrier, Reason, ResponseProgress, Session, Transport};
 use crate::socket::{Close, Sockets};
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
+    /// Handles a complete response to a slot's request. Ends the request or follows the redirect,
+    /// in which case the request waits for its connection again. Returns true if the request
+    /// finished.
+    #[inline]
+    pub(super) fn end_or_redirect(
+        &mut self,
+        slot: u32,
+        outcome: Outcome,
+        reason: Option<&Reason>,
+        now: Nanos,
+    ) -> bool {
+        if self.inspects_responses
+            && let Some(has_ended) = self.inspect_response(slot, now)
+        {
+            return has_ended;
+        }
+        let outcome = if self.spec.responses.statuses_by_form.is_empty() {
+            outcome
+        } else {
+            self.judge_status(slot, outcome)
+        };
+        let tls_expected = match outcome {
+            Outcome::UnexpectedStatus => {
+                let connection = self.dispatcher.slot(slot).connection;
+                let session = self.connections[connection].session();
+                session.and_then(Session::tls_expected)
+            }
+            _ => None,
+        };
+        self.record_end(slot, outcome, reason.or(tls_expected.as_ref()), now);
+        true
+    }
+
+    /// Stores the cookies of a complete response, follows its redirect, or passes it to the script.
+    /// Returns `None` if the response is not a redirect that the load follows. Otherwise, returns
+    /// true if the request has finished.
+    fn inspect_response(&mut self, slot: u32, now: Nanos) -> Option<bool> {
+        self.store_cookies(slot);
+        match self.follow_redirect(slot, now) {
+            RedirectStep::NotFollowed => {
+                if self.script.is_some() {
+                    self.show_response(slot);
+                }
+                None
+            }
+            RedirectStep::Followed => Some(false),
+            RedirectStep::Failed(reason) => {
+                self.record_end(slot, Outcome::Redirect, Some(&reason), now);
+                Some(true)
+            }
+        }
+    }
+
+    /// Replaces the outcome of a complete response with `UnexpectedStatus` if the request's list
+    /// entry doesn't expect the status.
+    fn judge_status(&self, slot: u32, outcome: Outcome) -> Outcome {
+        let taken = self.dispatcher.slot(slot);
+        let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);
+        let rules = &self.spec.responses;
+        // A script's own requests are not in the list.
+        let form = self.spec.form_of(entry);
+        let Some(expected) = rules.statuses_by_form.get(form as usize) else {
+            return outcome;
+        };
+        let session = self.connections[taken.connection].session();
+        let status = session.and_then(|session| session.carrier.received(taken.stream()).status);
+        match status {
+            Some(status) if !expected.contains(status) => Outcome::UnexpectedStatus,
+            _ => outcome,
+        }
+    }
+
     /// Records the end of a slot's request. The caller frees or parks the slot.
     #[inline]
     pub(super) fn record_end(

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use prony_record::{Nanos, Outcome};
+use prony_record::Nanos;
 
 use super::Worker;
 use super::cookies::UserJar;
 use super::dispatcher::RequestSlot;
-use crate::carrier::{Carrier, Reason, Session, Transport};
+use crate::carrier::{Carrier, Reason, Transport};
 use crate::location::{self, LOCATION_BYTES_MAX, further};
 use crate::lookup::LOOKUP_TIMEOUT;
 use crate::request::Request;
@@ -110,6 +110,16 @@ enum Redirect {
     LookingUp(TargetLookup),
     /// The request fails because too many lookups are in progress.
     Busy(Reason),
+}
+
+/// The consequence of a response for its request.
+pub(super) enum RedirectStep {
+    /// The response is not a redirect that the load follows.
+    NotFollowed,
+    /// The request goes on.
+    Followed,
+    /// The redirect can't be followed, for this reason.
+    Failed(Reason),
 }
 
 impl Redirects {
@@ -254,82 +264,21 @@ fn write(
 }
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
-    /// Handles a complete response to a slot's request. Ends the request or follows the redirect,
-    /// in which case the request waits for its connection again. Returns true if the request
-    /// finished.
-    #[inline]
-    pub(super) fn end_or_redirect(
-        &mut self,
-        slot: u32,
-        outcome: Outcome,
-        reason: Option<&Reason>,
-        now: Nanos,
-    ) -> bool {
-        if self.inspects_responses
-            && let Some(has_ended) = self.inspect_response(slot, now)
-        {
-            return has_ended;
-        }
-        let outcome = if self.spec.responses.statuses_by_form.is_empty() {
-            outcome
-        } else {
-            self.judge_status(slot, outcome)
-        };
-        let tls_expected = match outcome {
-            Outcome::UnexpectedStatus => {
-                let connection = self.dispatcher.slot(slot).connection;
-                let session = self.connections[connection].session();
-                session.and_then(Session::tls_expected)
-            }
-            _ => None,
-        };
-        self.record_end(slot, outcome, reason.or(tls_expected.as_ref()), now);
-        true
-    }
-
-    /// Stores the cookies of a complete response, follows its redirect, or passes it to the script.
-    /// Returns `None` if the response is not a redirect that the load follows. Otherwise, returns
-    /// true if the request has finished.
-    fn inspect_response(&mut self, slot: u32, now: Nanos) -> Option<bool> {
-        self.store_cookies(slot);
+    /// Follows the redirect in the response to a slot's request, if the load follows it.
+    pub(super) fn follow_redirect(&mut self, slot: u32, now: Nanos) -> RedirectStep {
         match self.redirect_of(slot) {
-            None => {
-                if self.script.is_some() {
-                    self.show_response(slot);
-                }
-                None
-            }
+            None => RedirectStep::NotFollowed,
             Some(Redirect::Next(Ok(next))) => {
                 self.redirect(slot, next, now);
-                Some(false)
+                RedirectStep::Followed
             }
             Some(Redirect::LookingUp(lookup)) => {
                 self.wait_for_lookup(slot, lookup, now);
-                Some(false)
+                RedirectStep::Followed
             }
             Some(Redirect::Next(Err(reason)) | Redirect::Busy(reason)) => {
-                self.record_end(slot, Outcome::Redirect, Some(&reason), now);
-                Some(true)
+                RedirectStep::Failed(reason)
             }
-        }
-    }
-
-    /// Replaces the outcome of a complete response with `UnexpectedStatus` if the request's list
-    /// entry doesn't expect the status.
-    fn judge_status(&self, slot: u32, outcome: Outcome) -> Outcome {
-        let taken = self.dispatcher.slot(slot);
-        let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);
-        let rules = &self.spec.responses;
-        // A script's own requests are not in the list.
-        let form = self.spec.form_of(entry);
-        let Some(expected) = rules.statuses_by_form.get(form as usize) else {
-            return outcome;
-        };
-        let session = self.connections[taken.connection].session();
-        let status = session.and_then(|session| session.carrier.received(taken.stream()).status);
-        match status {
-            Some(status) if !expected.contains(status) => Outcome::UnexpectedStatus,
-            _ => outcome,
         }
     }
 

@@ -91,6 +91,9 @@ pub enum ResponseEvent<'a> {
     Interim(u16),
     /// The head of the final response.
     Head(Head),
+    /// The head of a response with status 101, which has no body. The remaining input belongs to
+    /// the new protocol (RFC 9110 §15.2.2).
+    SwitchingProtocols,
     /// Part of the body, never empty.
     Body(&'a [u8]),
     /// The response is complete. The remaining input doesn't belong to it.

@@ -13,7 +13,7 @@
 //! loop {
 //!     match parser.next(&mut input)? {
 //!         ResponseEvent::NeedMore => panic!("the response is complete"),
-//!         ResponseEvent::Interim(_) => {}
+//!         ResponseEvent::Interim(_) | ResponseEvent::SwitchingProtocols => {}
 //!         ResponseEvent::Head(head) => assert_eq!(head.status, 200),
 //!         ResponseEvent::Body(piece) => body.extend_from_slice(piece),
 //!         ResponseEvent::End { reusable } => break assert!(reusable),

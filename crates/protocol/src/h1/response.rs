@@ -237,7 +237,8 @@ impl ResponseParser {
     /// Ends an interim response, which never has a body, whatever its fields (RFC 9112 §6.3).
     fn interim<'a>(&mut self, status: u16) -> Result<ResponseEvent<'a>, Violation> {
         if status == 101 {
-            return Err(Violation::Upgrade);
+            self.state = ResponseState::Idle;
+            return Ok(ResponseEvent::SwitchingProtocols);
         }
         if self.interims == self.limits.interim {
             return Err(Violation::TooManyInterim {

@@ -19,8 +19,6 @@ pub enum Violation {
     /// The status isn't three digits after a single space, followed by a space or nothing (RFC 9112
     /// §4).
     Status,
-    /// Status 101 without a request to upgrade (RFC 9110 §15.2.2).
-    Upgrade,
     /// More interim responses than the limit allows.
     TooManyInterim {
         /// Largest accepted number of interim responses.
@@ -101,7 +99,6 @@ impl fmt::Display for Violation {
             Violation::Http2 => "the server responded to an HTTP/1 request with HTTP/2",
             Violation::EmptyLineFirst => "an empty line before the status line",
             Violation::Status => "the status code is not three digits between spaces",
-            Violation::Upgrade => "status 101 without a request to switch protocols",
             Violation::TooManyInterim { limit } => {
                 return write!(f, "more than {limit} interim responses (1xx)");
             }

@@ -31,7 +31,7 @@
 //! loop {
 //!     match connection.next(&mut input)? {
 //!         ConnectionEvent::NeedMore => break,
-//!         ConnectionEvent::Head { tag, status } => assert_eq!((tag, status), (7, 200)),
+//!         ConnectionEvent::Head { tag, status, .. } => assert_eq!((tag, status), (7, 200)),
 //!         ConnectionEvent::Body { tag: 7, bytes } => body.extend_from_slice(bytes),
 //!         ConnectionEvent::End { tag } => assert_eq!(tag, 7),
 //!         _ => {}

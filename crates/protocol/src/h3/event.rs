@@ -3,11 +3,12 @@
 use std::fmt;
 
 use super::{ErrorCode, StreamViolation};
+use crate::response_stage::GrpcCall;
 
 /// Event of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
 ///
 /// Each started request results in any number of `Interim` events, then at most one `Head`, any
-/// number of `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the
+/// number of `Body`, at most one `Trailers`, and finally one `End`, `Reset` or `Broken`. There is no final event if the
 /// request is canceled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEvent<'a> {
@@ -28,6 +29,8 @@ pub enum ConnectionEvent<'a> {
         tag: u32,
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
+        /// The gRPC call to which this is the response, if it is one.
+        call: Option<GrpcCall>,
     },
     /// Part of the body, never empty.
     Body {
@@ -35,6 +38,13 @@ pub enum ConnectionEvent<'a> {
         tag: u32,
         /// Bytes of this part of the body.
         bytes: &'a [u8],
+    },
+    /// The trailers; only the end follows.
+    Trailers {
+        /// Tag of the request.
+        tag: u32,
+        /// The gRPC call to which this is the response, if it is one.
+        call: Option<GrpcCall>,
     },
     /// The response is complete. If part of the request is still unsent, the caller must stop
     /// sending it: the server doesn't need it (RFC 9114 §4.1).

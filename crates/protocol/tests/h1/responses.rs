@@ -116,6 +116,11 @@ pub(crate) const CONNECTIONS: &[Row] = &[
     ),
     (
         Body,
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nnew",
+        "103 101 3 left",
+    ),
+    (
+        Body,
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: Upgrade, CLOSE\r\n\r\n",
         r#"200 Length "" close"#,
     ),

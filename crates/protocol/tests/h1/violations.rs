@@ -67,11 +67,6 @@ pub(crate) const STATUS_LINES: &[Row] = &[
     ("", b"HTTP/1.1 200 O\rK\r\n\r\n", LoneCr),
     ("", b"HTTP/1.1 200 OK\r\r\n\r\n", LoneCr),
     ("", b"HTTP/1.1 200 O\x1bK\r\n\r\n", Control),
-    (
-        "",
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n",
-        Upgrade,
-    ),
 ];
 
 pub(crate) const FIELDS: &[Row] = &[

@@ -155,12 +155,12 @@ fn heads() -> Vec<Row> {
         (
             "trailers",
             vec![ok(), more(b"a"), trailers.clone()],
-            &["0: head 200", "0: body a", "0: end"],
+            &["0: head 200", "0: body a", "0: trailers", "0: end"],
         ),
         (
             "trailers alone",
             vec![ok(), trailers],
-            &["0: head 200", "0: end"],
+            &["0: head 200", "0: trailers", "0: end"],
         ),
         (
             "an unknown status",
@@ -214,7 +214,10 @@ fn a_tunnel_has_no_length() {
     );
     let trailers = headers(3, END_STREAM, &block(&[("a", "b")]));
     let events = client.receive(&[head, data(3, NO_FLAGS, b"abc"), trailers].concat());
-    assert_eq!(events, ["1: head 502", "1: body abc", "1: end"]);
+    assert_eq!(
+        events,
+        ["1: head 502", "1: body abc", "1: trailers", "1: end"]
+    );
 }
 
 #[test]

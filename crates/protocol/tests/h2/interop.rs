@@ -107,7 +107,7 @@ impl Load {
         loop {
             match self.connection.next(&mut input).expect("no violation") {
                 ConnectionEvent::NeedMore => return,
-                ConnectionEvent::Head { tag, status } => {
+                ConnectionEvent::Head { tag, status, .. } => {
                     assert!(self.bodies.contains_key(&tag) && status == 200);
                 }
                 ConnectionEvent::Body { tag, bytes } => {

@@ -308,7 +308,7 @@ fn from_half_closed_local_by_an_end() {
             name: "half-closed (local) -> recv ES (trailers) -> closed",
             start: HALF_CLOSED_LOCAL_WITH_HEAD,
             act: |client| client.receive(&headers(1, END_STREAM, &block(&[("a", "b")]))),
-            events: &["0: end"],
+            events: &["0: trailers", "0: end"],
             sent: &[],
             to: State::ClosedThere,
         },

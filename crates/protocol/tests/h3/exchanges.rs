@@ -88,7 +88,10 @@ fn trailers_end_a_body() {
         frames::frame(0x21, b"x"),
     ];
     let events = client.respond(stream, &response.concat());
-    assert_eq!(events, ["1: head 200", "1: body abc", "1: end"]);
+    assert_eq!(
+        events,
+        ["1: head 200", "1: body abc", "1: trailers", "1: end"]
+    );
 }
 
 #[test]

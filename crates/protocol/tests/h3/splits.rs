@@ -73,6 +73,7 @@ fn valid_responses() {
         "0: body four",
         "2: head 418",
         "0: body fives",
+        "0: trailers",
         "2: end",
         "0: end",
         &body,

@@ -20,7 +20,7 @@ use super::{
     ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, Violation, frame, limits,
 };
 use crate::buffer::emptied;
-use crate::response_stage::{GrpcCall, UnfinishedRequest};
+use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine.
 ///
@@ -55,8 +55,6 @@ pub struct Connection {
     turn: usize,
     /// True if no stream can send more of its body until the peer enlarges a window.
     bodies_blocked: bool,
-    /// The gRPC call that ended last; `None` if that response was not gRPC's.
-    ended_call: Option<GrpcCall>,
 }
 
 /// The parts of a connection that own memory, each in its initial state.
@@ -104,18 +102,9 @@ impl Connection {
             idle_frames: 0,
             turn: 0,
             bodies_blocked: false,
-            ended_call: None,
         };
         connection.write_preface();
         connection
-    }
-
-    /// Returns the gRPC call of the response that ended with the last [`End`](super::ConnectionEvent::End), or
-    /// `None` if it was not gRPC's.
-    #[inline]
-    #[must_use]
-    pub fn ended_call(&self) -> Option<GrpcCall> {
-        self.ended_call
     }
 
     /// Replaces this connection by a new one, which takes over the memory and the decoder's cache.

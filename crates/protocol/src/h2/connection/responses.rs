@@ -118,9 +118,14 @@ impl Connection {
                 if ends {
                     self.reading = ReadState::End(id);
                 }
-                Ok(Some(ConnectionEvent::Head { tag, status }))
+                let call = stream.call;
+                Ok(Some(ConnectionEvent::Head { tag, status, call }))
             }
-            Ok(SectionRole::Trailers) => Ok(self.end(id)),
+            Ok(SectionRole::Trailers) => {
+                self.reading = ReadState::End(id);
+                let call = stream.call;
+                Ok(Some(ConnectionEvent::Trailers { tag, call }))
+            }
         }
     }
 
@@ -231,7 +236,6 @@ impl Connection {
         if let Err(violation) = stream.check_end() {
             return Some(self.break_stream(slot, violation));
         }
-        self.ended_call = stream.call;
         self.streams.close(slot);
         if state != StreamState::HalfClosedLocal {
             // The exchange is over, so the rest of the request isn't needed.

@@ -16,7 +16,7 @@ use super::{
     Violation, limits, varint,
 };
 use crate::buffer::emptied;
-use crate::response_stage::{GrpcCall, UnfinishedRequest};
+use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine above QUIC.
 ///
@@ -48,8 +48,6 @@ pub struct Connection {
     partial_bytes: usize,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,
-    /// The gRPC call that ended last; `None` if that response was not gRPC's.
-    ended_call: Option<GrpcCall>,
 }
 
 /// Initiator and direction of a stream, which are encoded in the lowest two bits of its identifier
@@ -113,18 +111,9 @@ impl Connection {
             decoder_type_due: true,
             partial_bytes: 0,
             idle_frames: 0,
-            ended_call: None,
         };
         connection.write_opening();
         connection
-    }
-
-    /// Returns the gRPC call of the response that ended with the last [`ConnectionEvent::End`], or
-    /// `None` if it was not gRPC's.
-    #[inline]
-    #[must_use]
-    pub fn ended_call(&self) -> Option<GrpcCall> {
-        self.ended_call
     }
 
     /// Replaces this connection by a new one, which takes over the memory and the decoder's cache.

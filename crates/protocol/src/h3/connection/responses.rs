@@ -172,8 +172,14 @@ impl Connection {
         match stream.section(&fields) {
             Err(fault) => Ok(Some(self.break_stream(slot, fault.into()))),
             Ok(SectionRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
-            Ok(SectionRole::Head(status)) => Ok(Some(ConnectionEvent::Head { tag, status })),
-            Ok(SectionRole::Trailers) => Ok(None),
+            Ok(SectionRole::Head(status)) => {
+                let call = stream.call;
+                Ok(Some(ConnectionEvent::Head { tag, status, call }))
+            }
+            Ok(SectionRole::Trailers) => {
+                let call = stream.call;
+                Ok(Some(ConnectionEvent::Trailers { tag, call }))
+            }
         }
     }
 
@@ -216,7 +222,6 @@ impl Connection {
         if let Err(fault) = stream.check_end() {
             return Ok(self.break_stream(slot, fault.into()));
         }
-        self.ended_call = self.streams.at(slot).call;
         self.streams.close(slot);
         Ok(ConnectionEvent::End { tag })
     }

@@ -1,0 +1,34 @@
+//! One request and its response.
+
+use prony_protocol::GrpcCall;
+use prony_record::Outcome;
+
+use super::{CompleteResponse, ExchangeKind, ResponseEnd};
+
+/// An exchange that ends with its only response.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SingleResponse {
+    call: Option<GrpcCall>,
+}
+
+impl ExchangeKind for SingleResponse {
+    #[inline]
+    fn head(&mut self, _status: u16, call: Option<GrpcCall>) {
+        self.call = call;
+    }
+
+    fn trailers(&mut self, call: Option<GrpcCall>) {
+        self.call = call;
+    }
+
+    /// A call that failed has a status of HTTP that says success.
+    #[inline]
+    fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd {
+        match self.call {
+            Some(GrpcCall { status }) if response.outcome == Outcome::Ok && status != Some(0) => {
+                ResponseEnd::FailedCall(status)
+            }
+            _ => ResponseEnd::Exchange(response.outcome),
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: AgentArgs) -> Result<Ending, Failure> {
         Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
         Ok(WorkAtExit::CutShort) => {
             terminal::print_message(
-                "prony: stopped during a run; the rest of this agent's load is missing from the \
+                "stopped during a run; the rest of this agent's load is missing from the \
                     results",
             );
             Ok(Ending::Doubtful)
@@ -101,7 +101,7 @@ fn settings(arguments: AgentArgs) -> Result<AgentSettings, Failure> {
         state,
         cores: arguments.cores.map(|cores| cores.0).unwrap_or_default(),
         clock: Clock::new(),
-        log: Arc::new(|text: &str| terminal::print_message(&format!("prony: {text}"))),
+        log: Arc::new(|text: &str| terminal::print_message(text)),
     })
 }
 

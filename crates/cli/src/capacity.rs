@@ -7,13 +7,9 @@ use std::time::{Duration, SystemTime};
 use prony_experiment::capacity::{CapacitySearch, NeighborWatch, ProbeLoads, SearchEvent};
 use prony_experiment::runner::Interrupt;
 use prony_experiment::system::this_machine;
-use prony_load::{
-    Arrivals, Control, LoadSettings, LoadSpec, NotReady, RunError, run_scripted, wait_for_server,
-};
-use prony_plan::capacity_goals::{CapacityGoals, GoalsRefusal};
-use prony_plan::probe_load::ProbeLoad;
+use prony_load::{Arrivals, Control, LoadSettings, LoadSpec, run_scripted};
 use prony_record::Record;
-use prony_report::{Document, number, text};
+use prony_report::{Document, number};
 use prony_stats::capacity::{
     CapacityCondition, CapacityDocument, Goal, ProbeReport, RATE_MIN, Search, SearchEnd,
     SearchReport, SearchSettings,
@@ -27,11 +23,13 @@ use crate::ending::{Ending, Failure};
 use crate::gating;
 use crate::live::bracket::BracketStep;
 use crate::live::capacity::{CapacityNotes, CapacityView};
-use crate::load::resolve;
-use crate::output::Output;
-use crate::progress::{Progress, ProgressMode};
+use crate::load::{self, resolve};
+use crate::output::JsonOutput;
+use crate::progress::Progress;
 use crate::running_load::RunningLoad;
-use crate::{live, scripts, signals, terminal};
+use crate::session::Session;
+use crate::signals::SecondSignal;
+use crate::{scripts, terminal};
 
 /// Runs `prony capacity`.
 pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
@@ -43,21 +41,14 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         print_longest(arguments, &goals);
         return Ok(Ending::Done);
     }
-    let json = Output::open("--json", arguments.json.as_deref())?;
-    let progress = Progress::new(arguments.progress);
+    let json = JsonOutput::open(arguments.json.as_deref())?;
+    let session = Session::open(arguments.progress, None)?;
     let interrupt = Arc::new(Interrupt::default());
-    let stop = interrupt.clone();
-    signals::stop_then_exit(move || stop.stop())?;
-    if let Some(limit) = load.wait_for_server {
-        let report = |text: &str| progress.line(&format!("prony: {text}"));
-        match wait_for_server(&spec, limit, &|| interrupt.is_stopped(), &report) {
-            Ok(()) => {}
-            Err(NotReady::Stopped) => return Ok(Ending::Interrupted),
-            Err(error) => {
-                progress.warn(&format!("prony: {error}"));
-                return Ok(Ending::Doubtful);
-            }
-        }
+    let stopping = interrupt.clone();
+    session.on_stop(SecondSignal::Exits, move || stopping.stop())?;
+    let is_stopped = || interrupt.is_stopped();
+    if let Err(ending) = session.wait_for_server(&spec, load.wait_for_server, &is_stopped) {
+        return Ok(ending);
     }
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let notes = CapacityNotes::new(title(&spec.info().url, &goals));
@@ -66,10 +57,10 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         interrupt: &interrupt,
     };
     let neighbors = RefCell::new(NeighborWatch::new(spec.server_addresses()));
-    let searches = live::with_view(&progress, &mut view, &|| interrupt.stop(), || {
+    let searches = session.observe(&mut view, || {
         let watch = SearchWatcher {
             notes: &notes,
-            progress: &progress,
+            session: &session,
             searches: arguments.repeats,
             neighbors: &neighbors,
         };
@@ -89,15 +80,16 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
     document
         .findings
         .extend(neighbors.as_ref().and_then(NeighborWatch::finding));
-    let ending = conclude(&document, &goals, &progress, interrupt.is_stopped());
-    if !json.as_ref().is_some_and(Output::is_standard) {
-        let options = terminal::text_options(true);
-        terminal::print(&text::render(&Document::of_capacity(&document), options));
-    }
-    if let Some(json) = json {
-        let written = serde_json::to_string_pretty(&document).map_err(Failure::refused)?;
-        json.write(&format!("{written}\n"))?;
-    }
+    let ending = conclude(
+        &document,
+        &goals,
+        session.progress(),
+        interrupt.is_stopped(),
+    );
+    json.show(
+        || terminal::print_document(&Document::of_capacity(&document)),
+        &document,
+    )?;
     Ok(ending)
 }
 
@@ -240,10 +232,7 @@ impl ProbeLoads for LocalLoads<'_> {
     }
 
     fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, Failure> {
-        run_scripted(spec, control, Some(&scripts::QUIET_LOADER)).map_err(|error| match error {
-            RunError::Script(_) => Failure::wrong(error),
-            error => Failure::refused(error),
-        })
+        run_scripted(spec, control, Some(&scripts::QUIET_LOADER)).map_err(load::failure_of)
     }
 }
 
@@ -251,7 +240,7 @@ impl ProbeLoads for LocalLoads<'_> {
 /// view.
 struct SearchWatcher<'a> {
     notes: &'a CapacityNotes,
-    progress: &'a Progress,
+    session: &'a Session,
     searches: u32,
     /// `None` if the server isn't seen on this machine.
     neighbors: &'a RefCell<Option<NeighborWatch>>,
@@ -271,7 +260,7 @@ impl SearchWatcher<'_> {
                     neighbors.probe_began();
                 }
                 // Merging interim results takes time, so do it only if the live view shows them.
-                if self.progress.mode() == ProgressMode::View {
+                if self.session.shows_loads() {
                     let load = RunningLoad::here(control, spec.info());
                     let planned = spec.planned().map(Duration::from);
                     self.notes.probe_began(probe.rate_per_s, load, planned);
@@ -287,7 +276,8 @@ impl SearchWatcher<'_> {
                     (None, None) => String::new(),
                     bracket => format!("; {}", between(bracket)),
                 };
-                self.progress
+                self.session
+                    .progress()
                     .step(&format!("search {search} of {searches}: {text}{known}"));
                 let step = BracketStep {
                     probe_per_s: probe.rate_per_s.unwrap_or(probe.achieved_per_s),
@@ -341,15 +331,15 @@ fn conclude(
     is_interrupted: bool,
 ) -> Ending {
     if is_interrupted {
-        progress.warn("prony: interrupted; the result covers only the probes before the interrupt");
+        progress.warn("interrupted; the result covers only the probes before the interrupt");
         return Ending::Interrupted;
     }
     let last = document.searches.last();
     if let Some(search) = last.filter(|search| search.end == SearchEnd::NoSuccess) {
         progress.warn(if search.probes.is_empty() {
-            "prony: no request succeeded"
+            "no request succeeded"
         } else {
-            "prony: the server stopped responding during the search"
+            "the server stopped responding during the search"
         });
         return Ending::Doubtful;
     }
@@ -365,18 +355,18 @@ fn conclude(
             .map(|probe| probe.achieved_per_s)
             .reduce(f64::min);
         if let Some(hint) = length_hint(below_per_s, reached_per_s, &goals.search(0, None)) {
-            progress.warn(&format!("prony: {hint}"));
+            progress.warn(hint);
         }
     }
     for result in &document.conditions {
         match result.ruling {
             GateOutcome::Passed => {}
             GateOutcome::Failed => {
-                progress.warn(&format!("prony: --fail-if {}: holds", result.condition));
+                progress.warn(format_args!("--fail-if {}: holds", result.condition));
                 ending = Ending::Doubtful;
             }
-            GateOutcome::Unclear => progress.warn(&format!(
-                "prony: --fail-if {}: inconclusive, {}",
+            GateOutcome::Unclear => progress.warn(format_args!(
+                "--fail-if {}: inconclusive, {}",
                 result.condition,
                 inconclusive_reason(document)
             )),

@@ -2,20 +2,16 @@
 
 use std::path::Path;
 
-use prony_experiment::profile::MachineProfile;
-use prony_experiment::runner::RunSettings;
+use prony_experiment::plan::Plan;
 use prony_load::flag_of;
 use prony_plan::Plan;
 use prony_record::redact;
 
-use crate::arguments::{CompareArgs, RunArgs};
+use crate::arguments::CompareArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{self, GateSettings};
-use crate::hosts::Hosts;
-use crate::metrics::Metrics;
-use crate::runs_folder::NewRunFolder;
+use crate::runs_folder::ResultsFolder;
 use crate::servers::{self, AbortKeys, SearchKeys, Servers};
-use crate::{dry_run, experiment, plan_file, runs_folder, scripts};
+use crate::{experiment, plan_file, runs_folder};
 
 /// Runs `prony compare`.
 pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
@@ -68,58 +64,17 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
         }
     };
     if targets.len() < 2 {
-        if arguments.names.is_some() {
-            let what = "--names applies to URLs only; a plan names its variants";
-            return Err(Failure::wrong(what));
-        }
-        if !arguments.judge.is_empty() {
-            let what = "--judge applies to URLs only; in a plan, set metrics = [\"p99\", \"rate\"] \
-                    instead";
-            return Err(Failure::wrong(what));
-        }
-        if !arguments.abort_if.is_empty() {
-            let what = "--abort-if applies to URLs only; in a plan, set abort_if in [load]";
-            return Err(Failure::wrong(what));
-        }
-        if !arguments.goal.is_empty() {
-            let what = "--goal applies to URLs only; in a plan, set model = \"capacity\" and goal in \
-                    [load]";
-            return Err(Failure::wrong(what));
-        }
+        refuse_url_options(arguments)?;
     }
-    let mut new = None;
-    let out = match (&arguments.run.resume, &arguments.run.out) {
-        (Some(dir), _) | (None, Some(dir)) => dir,
-        (None, None) if arguments.run.dry_run => &runs_folder::for_new_run(&plan.name),
-        (None, None) => new.insert(NewRunFolder::create(&plan.name)?).path(),
+    let options = &arguments.run;
+    let named = options.resume.clone().or_else(|| options.out.clone());
+    let dry_run = || {
+        options
+            .dry_run
+            .then(|| runs_folder::for_new_run(&plan.name))
     };
-    let settings = experiment::settings(&arguments.run, arguments.seed, out.to_owned());
-    gated(&plan, &settings, &arguments.run)
-}
-
-/// Runs a plan or prints its dry run, then evaluates the conditions from the command line.
-pub(crate) fn gated(
-    plan: &Plan,
-    settings: &RunSettings,
-    arguments: &RunArgs,
-) -> Result<Ending, Failure> {
-    scripts::check_plan(plan)?;
-    let gating = GateSettings::prepare(&arguments.gates, gating::known_of_plan(plan, settings))?;
-    let hosts = Hosts::of_plan(plan, &arguments.hosts)?;
-    if arguments.dry_run {
-        return dry_run::run(plan, settings, hosts.as_ref(), arguments.progress);
-    }
-    let metrics = arguments.metrics.as_deref();
-    let metrics = metrics.map(|at| Metrics::of_experiment(at, plan, settings));
-    let metrics = metrics.transpose()?;
-    experiment::run(
-        plan,
-        settings,
-        arguments.progress,
-        gating,
-        metrics.as_ref(),
-        hosts.as_ref(),
-    )
+    let out = ResultsFolder::open(named.or_else(dry_run), &plan.name)?;
+    experiment::run_plan(&plan, out.path(), arguments.seed, options)
 }
 
 fn read(plan: &str) -> Result<Plan, Failure> {
@@ -177,6 +132,22 @@ fn refuse_lengths(arguments: &CompareArgs) -> Result<(), Failure> {
             flag_of(key)
         ))),
     }
+}
+
+/// Rejects options for URLs, because a plan contains these settings.
+fn refuse_url_options(arguments: &CompareArgs) -> Result<(), Failure> {
+    let error = if arguments.names.is_some() {
+        "--names applies to URLs only; a plan names its variants"
+    } else if !arguments.judge.is_empty() {
+        "--judge applies to URLs only; in a plan, set metrics = [\"p99\", \"rate\"] instead"
+    } else if !arguments.abort_if.is_empty() {
+        "--abort-if applies to URLs only; in a plan, set abort_if in [load]"
+    } else if !arguments.goal.is_empty() {
+        "--goal applies to URLs only; in a plan, set model = \"capacity\" and goal in [load]"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::wrong(error))
 }
 
 fn refuse_load_options(arguments: &CompareArgs) -> Result<(), Failure> {

@@ -9,7 +9,8 @@ use prony_plan::Plan;
 use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::GateSettings;
-use crate::runs_folder::NewRunFolder;
+use crate::runs_folder::ResultsFolder;
+use crate::session::Session;
 use crate::{experiment, plan_file};
 
 /// The built-in plan, in which the command `prony` refers to this binary.
@@ -31,22 +32,18 @@ duration = "1s""#;
 pub(crate) fn run(arguments: &DemoArgs) -> Result<Ending, Failure> {
     let machine = MachineProfile::this();
     let mut plan = plan(&machine, INTERLEAVED_TRIALS)?;
-    let mut new = None;
-    let out = match &arguments.out {
-        Some(dir) => dir,
-        None => new.insert(NewRunFolder::create(&plan.name)?).path(),
-    };
+    let out = ResultsFolder::open(arguments.out.clone(), &plan.name)?;
     let settings = RunSettings {
         precheck: false,
         interleave: arguments.interleave,
-        ..RunSettings::new(out.to_owned())
+        ..RunSettings::new(out.path().to_owned())
     };
     let mode = trial_mode(&plan, &settings).map_err(Failure::wrong)?;
     if !mode.is_interleaved() {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
-    let gating = GateSettings::default();
-    experiment::run(&plan, &settings, arguments.progress, gating, None, None)
+    let session = Session::open(arguments.progress, None)?;
+    experiment::run(&plan, &settings, &session, GateSettings::default(), None)
 }
 
 /// Returns the plan for this machine. `trials` contains the keys of its `[trials]` table. On a

@@ -7,14 +7,14 @@ use prony_report::doctor::DoctorDocument;
 
 use crate::arguments::DoctorArgs;
 use crate::ending::{Ending, Failure};
-use crate::output::Output;
+use crate::output::JsonOutput;
 use crate::terminal;
 
 /// Runs `prony doctor`.
 pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
-    let output = Output::open("--json", arguments.json.as_deref())?;
+    let output = JsonOutput::open(arguments.json.as_deref())?;
     if terminal::is_live() {
-        terminal::print_message("Inspecting; this takes a few seconds for each server.");
+        terminal::print_line("Inspecting; this takes a few seconds for each server.");
     }
     let mut others = urls(&arguments.url, arguments.public)?;
     others.extend(interfaces(&arguments.interface)?);
@@ -22,16 +22,11 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
     // The last subject is this machine, so insert the others before it.
     let last = report.subjects.len().saturating_sub(1);
     report.subjects.splice(last..last, others);
-    let json = serde_json::to_string_pretty(&report).map_err(Failure::refused)? + "\n";
-    let in_place = output.as_ref().is_some_and(Output::is_standard);
-    if !in_place {
-        let doctor = DoctorDocument::read(&json).map_err(Failure::refused)?;
-        let text = prony_report::text::doctor(&doctor, arguments.all, terminal::text_options(true));
-        terminal::print(&text);
-    }
-    if let Some(output) = output {
-        output.write(&json)?;
-    }
+    let json = serde_json::to_string(&report).map_err(Failure::refused)?;
+    let doctor = DoctorDocument::read(&json).map_err(Failure::refused)?;
+    let options = terminal::text_options(true);
+    let print = || terminal::print(&prony_report::text::doctor(&doctor, arguments.all, options));
+    output.show(print, &report)?;
     Ok(Ending::Done)
 }
 

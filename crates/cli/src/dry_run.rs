@@ -1,37 +1,33 @@
 //! `--dry-run`: prints a plan's variants, their order and the expected duration. If the plan
 //! doesn't determine the duration, a short probe estimates it.
 
-use std::sync::Arc;
-
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::runner::{
-    BlockTime, FailedTrial, Interrupt, RunSettings, UnknownTime, probe_block_time, trial_mode,
+    BlockTime, FailedTrial, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
 use prony_plan::{Plan, Resolved};
 
-use crate::arguments::ProgressFlag;
 use crate::ending::{Ending, Failure};
-use crate::experiment::{stop_at, sweep_up};
 use crate::hosts::Hosts;
-use crate::progress::Progress;
-use crate::{outlook, signals, terminal};
+use crate::session::Session;
+use crate::{leftovers, outlook, terminal};
 
 /// Prints the variants, the order and the expected duration of an experiment.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,
     hosts: Option<&Hosts>,
-    flag: ProgressFlag,
+    session: &Session,
 ) -> Result<Ending, Failure> {
     let address_of = |host: Option<&str>| hosts?.address_of(host);
     let variants = outlook::resolved(plan, &address_of).map_err(Failure::wrong)?;
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let mut failed = None;
     let block_time = match BlockTime::of(&variants, Some(&mode)) {
-        BlockTime::NeedsProbe if settings.precheck => match probe(plan, &variants, flag)? {
-            Ok(Some(probed)) => probed,
-            Ok(None) => return Ok(Ending::Interrupted),
-            Err(error) => {
+        BlockTime::NeedsProbe if settings.precheck => match probe(plan, &variants, session)? {
+            ProbeEnd::Measured(block_time) => block_time,
+            ProbeEnd::Interrupted => return Ok(Ending::Interrupted),
+            ProbeEnd::Failed(error) => {
                 failed = Some(error);
                 BlockTime::Unknown(UnknownTime::VariantFailed)
             }
@@ -45,38 +41,46 @@ pub(crate) fn run(
     terminal::print(&format!("{summary}\n{mode}\n{details}{hosts}"));
     Ok(match failed {
         Some(error) => {
-            terminal::print_message(&format!("prony: {error}"));
+            terminal::print_message(error);
             Ending::CutShort
         }
         None => Ending::Done,
     })
 }
 
-/// Probes the variants on this machine. Returns `None` after an interrupt.
-fn probe(
-    plan: &Plan,
-    variants: &[Resolved],
-    flag: ProgressFlag,
-) -> Result<Result<Option<BlockTime>, FailedTrial>, Failure> {
-    let progress = Arc::new(Progress::new(flag));
-    sweep_up(&progress);
+/// How the probe of an experiment's variants ended.
+enum ProbeEnd {
+    /// The duration of a block.
+    Measured(BlockTime),
+    Interrupted,
+    /// A variant could not be loaded.
+    Failed(FailedTrial),
+}
+
+/// Probes the variants on this machine.
+fn probe(plan: &Plan, variants: &[Resolved], session: &Session) -> Result<ProbeEnd, Failure> {
+    let progress = session.progress();
+    leftovers::remove(progress);
     let scratch = tempfile::Builder::new().prefix("prony-probe-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
     let mut host = LocalHost::new().map_err(Failure::refused)?;
-    let interrupt = Arc::new(Interrupt::default());
-    let (stopping, messages) = (interrupt.clone(), progress.clone());
-    signals::listen(move |_| stop_at(&stopping, &messages))?;
+    let interrupt = session.interrupt_experiment()?;
     let mut on = |variant: usize| {
         let (number, of) = (variant + 1, variants.len());
         let name = plan.variant_name(variant);
         progress.line(&format!("probe {number} of {of}: {name}"));
     };
-    Ok(probe_block_time(
+    let probed = probe_block_time(
         plan,
         variants,
         &mut host,
         scratch.path(),
         &interrupt,
         &mut on,
-    ))
+    );
+    Ok(match probed {
+        Ok(Some(block_time)) => ProbeEnd::Measured(block_time),
+        Ok(None) => ProbeEnd::Interrupted,
+        Err(error) => ProbeEnd::Failed(error),
+    })
 }

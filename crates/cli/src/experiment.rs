@@ -8,37 +8,41 @@ use std::{fmt, io};
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
 use prony_experiment::runner::{
-    AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Interrupt,
-    Machines, RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
+    AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Machines,
+    RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
 };
-use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
 use prony_plan::{Plan, forget_secrets};
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
-use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown, text};
+use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown};
 use prony_stats::VerdictDocument;
 use prony_stats::gate::GateResult;
 
-use crate::arguments::{ProgressFlag, RunArgs};
+use crate::arguments::RunArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::GateSettings;
+use crate::gating::{self, GateSettings};
 use crate::hosts::Hosts;
 use crate::live::experiment::ExperimentView;
-use crate::metrics::Metrics;
 use crate::output::report_lost;
-use crate::progress::{Progress, ProgressMode};
+use crate::progress::Progress;
 use crate::replaced_file::replace;
-use crate::running_load::RunningLoad;
+use crate::session::Session;
 use crate::watch::ExperimentWatcher;
-use crate::{live, outlook, replaced_file, scripts, signals, terminal};
+use crate::{dry_run, leftovers, outlook, replaced_file, scripts, terminal};
 
-/// Builds the settings of an experiment from the command line. `out` is its folder.
-pub(crate) fn settings(arguments: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
-    RunSettings {
-        out,
+/// Runs a plan in the folder `out` or prints its dry run, then evaluates the conditions from the
+/// command line.
+pub(crate) fn run_plan(
+    plan: &Plan,
+    out: &Path,
+    seed: Option<u64>,
+    arguments: &RunArgs,
+) -> Result<Ending, Failure> {
+    let settings = RunSettings {
+        out: out.to_owned(),
         seed,
         blocks: arguments.blocks,
         budget: arguments.budget,
@@ -47,44 +51,46 @@ pub(crate) fn settings(arguments: &RunArgs, seed: Option<u64>, out: PathBuf) -> 
         bodies: arguments.bodies,
         interleave: arguments.interleave,
         precheck: !arguments.no_precheck,
+    };
+    scripts::check_plan(plan)?;
+    let gating = GateSettings::prepare(&arguments.gates, gating::known_of_plan(plan, &settings))?;
+    let hosts = Hosts::of_plan(plan, &arguments.hosts)?;
+    if arguments.dry_run {
+        let session = Session::open(arguments.progress, None)?;
+        return dry_run::run(plan, &settings, hosts.as_ref(), &session);
     }
+    let mut session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
+    session.label_variants(plan, &settings);
+    run(plan, &settings, &session, gating, hosts.as_ref())
 }
 
 /// Runs a plan, then prints and stores the results, even if the experiment was interrupted or
-/// failed, and evaluates the conditions. `metrics` receives the events of the experiment; `hosts`
-/// are its other machines.
+/// failed, and evaluates the conditions. `hosts` are the experiment's other machines.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,
-    flag: ProgressFlag,
+    session: &Session,
     gating: GateSettings,
-    metrics: Option<&Metrics>,
     hosts: Option<&Hosts>,
 ) -> Result<Ending, Failure> {
-    let progress = Arc::new(Progress::new(flag));
-    sweep_up(&progress);
+    let progress = session.progress();
+    leftovers::remove(progress);
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let block_time = outlook::planned_block_time(plan, Some(&mode));
     let forecast = forecast(plan, settings, &block_time);
     progress.line(&outlook::summary(plan, settings, &block_time));
     progress.line(&format!("results: {}", settings.out.display()));
     let here = LocalHost::new().map_err(Failure::refused)?;
-    let watch = ExperimentWatcher::new(&progress, plan, forecast);
-    let warn = |text: &str| progress.warn(&format!("prony: {text}"));
-    let show = |feed: &Arc<Feed>| {
-        watch.by_agents(feed);
-        if let Some(metrics) = metrics {
-            metrics.running(RunningLoad::ByAgents(feed.clone()));
-        }
-    };
-    let is_seen = metrics.is_some() || progress.mode() == ProgressMode::View;
-    let show = is_seen.then_some(&show as FeedObserver<'_>);
+    let watch = ExperimentWatcher::new(session, plan, forecast);
+    let warn = |text: &str| progress.warn(text);
+    let show = |feed: &Arc<Feed>| watch.by_agents(feed);
+    let show = session.shows_loads().then_some(&show as FeedObserver<'_>);
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
             let mut joined = hosts.join(here, plan, forecast.time_max());
             load = hosts.loads(&joined, &warn, show)?;
-            hosts.reserve(&mut joined, load.as_mut(), &progress)?;
+            hosts.reserve(&mut joined, load.as_mut(), progress)?;
             Box::new(joined)
         }
         None => Box::new(here),
@@ -94,22 +100,15 @@ pub(crate) fn run(
         load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
         scripts: Some(&scripts::QUIET_LOADER),
     };
-    let interrupt = Arc::new(Interrupt::default());
-    let (stopping, messages) = (interrupt.clone(), progress.clone());
-    let stop = move || stop_at(&stopping, &messages);
-    let stop_at_signals = stop.clone();
-    signals::listen(move |_| stop_at_signals())?;
+    let interrupt = session.interrupt_experiment()?;
     let reports = Reports {
         out: &settings.out,
-        progress: &progress,
+        progress,
         lost: Cell::new(false),
     };
     let run = || {
         run_on(plan, machines, settings, &interrupt, &mut |event| {
             watch.observe(&event);
-            if let Some(metrics) = metrics {
-                metrics.observe(&event);
-            }
             if let ExperimentEvent::Looked { .. } = event {
                 reports.write();
             }
@@ -119,10 +118,9 @@ pub(crate) fn run(
         notes: watch.notes(),
         interrupt: &interrupt,
     };
-    let finished = live::with_view(&progress, &mut view, &stop, run);
-    let finished = finished.map_err(failure_of)?;
+    let finished = session.observe(&mut view, run).map_err(failure_of)?;
     if is_final(&finished) {
-        remove_secrets(&settings.out, &progress);
+        remove_secrets(&settings.out, progress);
     }
     let ending = conclude(&finished, settings, &reports);
     gated(ending, gating, &reports)
@@ -177,49 +175,14 @@ fn is_final(finished: &ExperimentOutcome) -> bool {
     !finished.interrupted && matches!(failed, None | Some(TrialError::Aborted { .. }))
 }
 
-/// Prints a message and asks the experiment to stop.
-pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
-    progress.warn(if !interrupt.is_stopped() {
-        "prony: interrupted; stopping the services and cleaning up"
-    } else {
-        "prony: still cleaning up"
-    });
-    interrupt.stop();
-}
-
 /// Removes the plan's credentials from a completed experiment. An experiment that will be resumed
 /// needs them.
 fn remove_secrets(out: &Path, progress: &Progress) {
     if let Err(error) = forget_secrets(out) {
-        progress.warn(&format!(
-            "prony: {}: the plan's credentials could not be removed: {error}",
+        progress.warn(format_args!(
+            "{}: the plan's credentials could not be removed: {error}",
             out.display()
         ));
-    }
-}
-
-/// Removes the leftovers of killed runs, and prints what was removed.
-pub(crate) fn sweep_up(progress: &Progress) {
-    match sweep::sweep() {
-        Ok(swept) => {
-            if !swept.removed.is_empty() {
-                let removed: Vec<String> = swept.removed.iter().map(ToString::to_string).collect();
-                progress.warn(&format!(
-                    "prony: removed leftovers of a killed run: {}",
-                    removed.join(", ")
-                ));
-            }
-            for failure in swept.failures {
-                progress.warn(&format!(
-                    "prony: could not remove leftovers of a killed run: {failure}"
-                ));
-            }
-        }
-        Err(error) => {
-            progress.warn(&format!(
-                "prony: could not look for leftovers of killed runs: {error}"
-            ));
-        }
     }
 }
 
@@ -230,7 +193,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     let page = reports.write();
     if blocks > 0 || document.is_withheld() {
         let report = Document::of_experiment(&Experiment::of_verdict(document.clone()));
-        terminal::print(&text::render(&report, terminal::text_options(true)));
+        terminal::print_document(&report);
         if let Some(page) = page {
             terminal::print(&format!("report: {}\n", plain(&page.display().to_string())));
         }
@@ -240,10 +203,10 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     }
     reports.print_aborted_trial();
     if let Some(error) = &finished.unstored {
-        terminal::print_message(&format!("prony: the verdict could not be stored: {error}"));
+        terminal::print_message(format_args!("the verdict could not be stored: {error}"));
     }
     if let Some(error) = &finished.failed {
-        terminal::print_message(&format!("prony: {error}"));
+        terminal::print_message(error);
     }
     // Resuming would only repeat the error, unless a remote machine caused it: that machine may
     // recover.
@@ -255,11 +218,11 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     };
     if let Some(TrialError::Aborted { .. }) = failed {
         let out = settings.out.display();
-        terminal::print_message(&format!("prony: {}", stored_blocks(blocks, &out)));
+        terminal::print_message(format_args!("{}", stored_blocks(blocks, &out)));
     } else if hopeless {
-        terminal::print_message("prony: fix the cause, then start a new run");
+        terminal::print_message("fix the cause, then start a new run");
     } else if finished.failed.is_some() || finished.interrupted {
-        terminal::print_message(&format!("prony: {}", resume_hint(blocks, settings)));
+        terminal::print_message(format_args!("{}", resume_hint(blocks, settings)));
     }
     match (finished.interrupted, failed) {
         (true, _) => Ending::Interrupted,
@@ -316,7 +279,7 @@ impl Reports<'_> {
             Ok(experiment) => experiment,
             Err(error) => {
                 self.progress
-                    .warn(&format!("prony: no report was written: {error}"));
+                    .warn(format_args!("no report was written: {error}"));
                 self.lost.set(true);
                 return None;
             }
@@ -341,9 +304,8 @@ impl Reports<'_> {
             "the load that ended early: {variant}, block {}",
             trial.block
         );
-        let report = Document::of_load(&trial.record, &PERCENTILES);
-        let text = text::render(&report, terminal::text_options(true));
-        terminal::print(&format!("\n{}\n\n{text}", plain(&heading)));
+        terminal::print(&format!("\n{}\n\n", plain(&heading)));
+        terminal::print_document(&Document::of_load(&trial.record, &PERCENTILES));
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> Option<PathBuf> {
@@ -352,7 +314,7 @@ impl Reports<'_> {
             Ok(()) => Some(path),
             Err(error) => {
                 self.progress
-                    .warn(&format!("prony: {}: {error}", path.display()));
+                    .warn(format_args!("{}: {error}", path.display()));
                 self.lost.set(true);
                 None
             }

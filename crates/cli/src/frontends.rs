@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use prony_frontends::{Ending, Session, Tool};
 
-use crate::{ending, signals, terminal};
+use crate::signals::{self, SecondSignal};
+use crate::{ending, terminal};
 
 /// Returns the tool that the command line names, and its arguments. Returns `None` for prony's own
 /// commands.
@@ -29,8 +30,8 @@ pub(crate) fn requested() -> Option<(Tool, Vec<OsString>)> {
 pub(crate) fn run(tool: Tool, arguments: &[OsString]) -> ExitCode {
     let session = Session::default();
     let stop = session.stop.clone();
-    if let Err(failure) = signals::stop_then_exit(move || stop.ask()) {
-        terminal::print_message(&format!("{}: {failure}", tool.name()));
+    if let Err(failure) = signals::listen(SecondSignal::Exits, move || stop.ask()) {
+        terminal::print_line(&format!("{}: {failure}", tool.name()));
         return failure.into();
     }
     match tool.run(arguments, &session) {

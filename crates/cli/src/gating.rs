@@ -156,9 +156,7 @@ impl GateSettings {
             ending,
             Ending::Interrupted | Ending::CutShort | Ending::Aborted
         ) {
-            terminal::print_message(
-                "prony: the experiment did not finish; conditions were not evaluated",
-            );
+            terminal::print_message("the experiment did not finish; conditions were not evaluated");
             return Ok((ending, Vec::new()));
         }
         let new = stored::read(dir).map_err(Failure::refused)?;
@@ -387,7 +385,7 @@ fn report_rulings(judged: &RunVerdicts<'_>, strict: bool) {
                 (GateOutcome::Unclear, true) => " (counted as failed because of --strict)",
                 _ => "",
             };
-            terminal::print_message(&format!("prony: {word}: {}{note}", names.join("; ")));
+            terminal::print_message(format_args!("{word}: {}{note}", names.join("; ")));
         }
     }
 }
@@ -398,7 +396,7 @@ pub(crate) fn print_text(is_text: bool, text: &str) {
     if is_text {
         terminal::print(text)
     } else {
-        terminal::print_message(text.trim_end())
+        terminal::print_line(text.trim_end())
     }
 }
 

@@ -54,7 +54,7 @@ fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, Li
         };
         if first != printed {
             let left = left.as_secs();
-            terminal::print_message(&format!("prony: waiting for up to {left} s: {first}"));
+            terminal::print_message(format_args!("waiting for up to {left} s: {first}"));
             printed = first;
         }
         thread::sleep(WAIT_INTERVAL.min(left));
@@ -118,11 +118,7 @@ impl Hosts {
         progress: &Progress,
     ) -> Result<(), Failure> {
         let fleet = self.fleet()?.for_experiment(joined.run().clone());
-        let on_event = |event: FleetEvent<'_>| match event {
-            FleetEvent::Step(text) => progress.line(text),
-            FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
-            FleetEvent::Progress(_) => {}
-        };
+        let on_event = |event: FleetEvent<'_>| fleet::report(progress, event);
         // No signal handler is installed yet, so Ctrl-C ends the process.
         let stop = StopRequest::new();
         let observer = LoadObserver {

@@ -7,7 +7,7 @@ use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
 use crate::ending::{Ending, Failure};
-use crate::output::{Output, check_distinct};
+use crate::output::{Output, check_distinct, put};
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -23,41 +23,24 @@ fn missing_part(record: &Record) -> Option<&Finding> {
     findings.find(|finding| finding.info().is_some_and(|info| info.incomplete_load))
 }
 
-/// Determines the outcome of a load, stores it in the record, and prints the reason on standard
-/// error.
-pub(crate) fn end(
-    record: &mut Record,
-    conditions: &[LoadCondition],
-    interrupted: bool,
-    progress: &Progress,
-) -> Ending {
-    record.conditions = conditions
-        .iter()
-        .map(|it| prony_wording::conditions::result(it, record))
-        .collect();
-    let ending = ending(record, interrupted, progress);
-    record.exit_status = Some(ending.status());
-    ending
-}
-
 fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
     let mut ending = Ending::Done;
     for result in &record.conditions {
         if result.ruling == ConditionRuling::Failed {
-            progress.warn(&format!("prony: {}: {}", result.condition, result.text));
+            progress.warn(format_args!("{}: {}", result.condition, result.text));
             ending = Ending::Doubtful;
         }
     }
     if let Some(abort) = &record.aborted {
-        progress.warn(&format!("prony: {}", abort.text()));
+        progress.warn(abort.text());
     }
     if interrupted {
-        progress.warn("prony: interrupted; the results cover the time until the interrupt");
+        progress.warn("interrupted; the results cover the time until the interrupt");
         return Ending::Interrupted;
     }
     if let Some(lost) = missing_part(record) {
-        progress.warn(&format!(
-            "prony: part of the load is missing ({}): {}",
+        progress.warn(format_args!(
+            "part of the load is missing ({}): {}",
             lost.id, lost.text
         ));
     }
@@ -65,8 +48,8 @@ fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
         let mut findings = record.findings.iter();
         let unreached = [FindingId::NothingListens, FindingId::TlsFailed];
         match findings.find(|finding| unreached.iter().any(|id| finding.id == *id)) {
-            Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
-            None => progress.warn("prony: no request succeeded"),
+            Some(finding) => progress.warn(&finding.text),
+            None => progress.warn("no request succeeded"),
         }
     }
     if has_failed(record) {
@@ -76,26 +59,51 @@ fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
     }
 }
 
-/// Destinations of a load's results.
-pub(crate) struct LoadOutputs {
+/// The conditions on a load's results and their destinations.
+pub(crate) struct LoadResults {
     json: Option<Output>,
     csv: Option<Output>,
     html: Option<Output>,
     timeline: Option<Output>,
+    /// Percentiles in the summary and the page.
+    pub(crate) percentiles: Vec<f64>,
+    /// Conditions that decide the outcome.
+    pub(crate) conditions: Vec<LoadCondition>,
 }
 
-impl LoadOutputs {
+impl LoadResults {
     /// Opens the requested outputs: JSON, CSV, an HTML page and a timeline. `all` contains the
     /// option and the path of each output.
-    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadOutputs, Failure> {
+    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadResults, Failure> {
         check_distinct(&all)?;
         let [json, csv, html, timeline] = all;
-        Ok(LoadOutputs {
+        Ok(LoadResults {
             json: Output::open(json.0, json.1)?,
             csv: Output::open(csv.0, csv.1)?,
             html: Output::open_file(html.0, html.1)?,
             timeline: Output::open_file(timeline.0, timeline.1)?,
+            percentiles: PERCENTILES.to_vec(),
+            conditions: Vec::new(),
         })
+    }
+
+    /// Determines the outcome of a load, stores it in the record, prints the reason on standard
+    /// error, and writes the outputs.
+    pub(crate) fn conclude(
+        self,
+        record: &mut Record,
+        interrupted: bool,
+        progress: &Progress,
+    ) -> Result<Ending, Failure> {
+        record.conditions = self
+            .conditions
+            .iter()
+            .map(|it| prony_wording::conditions::result(it, record))
+            .collect();
+        let ending = ending(record, interrupted, progress);
+        record.exit_status = Some(ending.status());
+        self.write(record)?;
+        Ok(ending)
     }
 
     /// Returns true if standard output carries data instead of the summary.
@@ -105,13 +113,9 @@ impl LoadOutputs {
     }
 
     /// Writes the outputs. Prints the summary unless standard output carries data.
-    pub(crate) fn write(self, record: &Record, percentiles: &[f64]) -> Result<(), Failure> {
+    fn write(self, record: &Record) -> Result<(), Failure> {
         let is_data = self.uses_stdout();
-        let percentiles = match percentiles {
-            [] => &PERCENTILES[..],
-            asked => asked,
-        };
-        let report = Document::of_load(record, percentiles);
+        let report = Document::of_load(record, &self.percentiles);
         if !is_data {
             let options = terminal::text_options(true);
             terminal::print(&text::render(&report, options));
@@ -122,8 +126,4 @@ impl LoadOutputs {
         put(self.html, || html::render(&report))?;
         put(self.timeline, || timeline(record))
     }
-}
-
-fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    output.map_or(Ok(()), |output| output.write(&text()))
 }

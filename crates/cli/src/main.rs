@@ -23,8 +23,10 @@ mod frontends;
 mod gating;
 mod hosts;
 mod init;
+mod leftovers;
 mod live;
 mod load;
+mod load_lines;
 mod load_results;
 mod markdown_page;
 mod metrics;
@@ -44,6 +46,7 @@ mod runs;
 mod runs_folder;
 mod scripts;
 mod servers;
+mod session;
 mod setups;
 mod signals;
 mod study;
@@ -74,7 +77,7 @@ fn main() -> ExitCode {
         Ok(Ending::Done | Ending::Doubtful) if terminal::lost_output() => Ending::CutShort.into(),
         Ok(ending) => ending.into(),
         Err(failure) => {
-            terminal::print_message(&format!("prony: {failure}"));
+            terminal::print_message(&failure);
             failure.into()
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: OriginArgs) -> Result<Ending, Failure> {
         .map(|path| format!("unix:{}\n", path.display()));
     terminal::print(&tcp.chain(quic).chain(unix).collect::<String>());
     if origin.certificate_pem().is_some() {
-        terminal::print_message("prony: the certificate is self-signed; load it with --insecure");
+        terminal::print_message("the certificate is self-signed; load it with --insecure");
     }
     signals::wait()?;
     origin.stop();

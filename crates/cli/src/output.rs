@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::ending::Failure;
 use crate::replaced_file::ReplacedFile;
 use crate::terminal;
@@ -76,9 +78,42 @@ impl Output {
     }
 }
 
+/// The output of `--json`, for commands that print a text otherwise.
+#[derive(Debug)]
+pub(crate) struct JsonOutput(Option<Output>);
+
+impl JsonOutput {
+    /// Opens the output, if `--json` names one.
+    pub(crate) fn open(path: Option<&Path>) -> Result<JsonOutput, Failure> {
+        Output::open("--json", path).map(JsonOutput)
+    }
+
+    /// Prints the text by calling `print` unless standard output carries the JSON, and writes the
+    /// JSON if it was requested.
+    pub(crate) fn show(
+        self,
+        print: impl FnOnce(),
+        document: &impl Serialize,
+    ) -> Result<(), Failure> {
+        if !self.0.as_ref().is_some_and(Output::is_standard) {
+            print();
+        }
+        let Some(output) = self.0 else {
+            return Ok(());
+        };
+        let json = serde_json::to_string_pretty(document).map_err(Failure::refused)?;
+        output.write(&(json + "\n"))
+    }
+}
+
+/// Writes the text to an output, if that output was requested.
+pub(crate) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    output.map_or(Ok(()), |output| output.write(&text()))
+}
+
 /// Reports a result that could not be stored.
 pub(crate) fn report_lost(error: impl std::fmt::Display) {
-    terminal::print_message(&format!("prony: {error}"));
+    terminal::print_message(error);
     terminal::note_lost_output();
 }
 

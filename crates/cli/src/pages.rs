@@ -71,8 +71,8 @@ fn install(folder: Option<&Path>) -> Result<Ending, Failure> {
         fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(failed)?;
         replaced_file::replace(&path, page.as_bytes()).map_err(failed)?;
     }
-    terminal::print_message(&format!(
-        "prony: {} manual pages are now in {folder}; read them with `man prony`, or with `man -M \
+    terminal::print_message(format_args!(
+        "{} manual pages are now in {folder}; read them with `man prony`, or with `man -M \
          {folder} prony` if man doesn't look there",
         pages.len(),
         folder = folder.display(),

@@ -119,11 +119,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(sentence) = instead(error) {
-        terminal::print_message(&format!("prony: {sentence}"));
+        terminal::print_message(sentence);
     } else {
         let text = error.render().to_string();
         let text = text.trim_end();
-        terminal::print_message(&match text.strip_prefix("error: ") {
+        terminal::print_line(&match text.strip_prefix("error: ") {
             Some(rest) => format!("prony: {rest}"),
             None => text.to_owned(),
         });

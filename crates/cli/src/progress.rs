@@ -1,5 +1,6 @@
 //! Shows progress on standard error: a live view on a terminal, plain lines otherwise, or nothing.
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,22 +62,26 @@ impl Progress {
     /// itself.
     pub(crate) fn step(&self, text: &str) {
         if self.mode == ProgressMode::Lines {
-            self.warn(text);
+            self.print(text);
         }
     }
 
     /// Prints a line unless `--progress` asks for warnings only.
     pub(crate) fn line(&self, text: &str) {
         if self.mode != ProgressMode::Nothing {
-            self.warn(text);
+            self.print(text);
         }
     }
 
-    /// Prints a line in every progress mode.
-    pub(crate) fn warn(&self, text: &str) {
+    /// Prints a warning in every progress mode.
+    pub(crate) fn warn(&self, text: impl fmt::Display) {
+        self.print(&format!("prony: {text}"));
+    }
+
+    fn print(&self, text: &str) {
         let mut held = self.lock();
         if !held.is_held {
-            terminal::print_message(text);
+            terminal::print_line(text);
             return;
         }
         held.warnings.push(text.to_owned());
@@ -96,7 +101,7 @@ impl Progress {
         held.is_held = false;
         held.warnings
             .drain(..)
-            .for_each(|line| terminal::print_message(&line));
+            .for_each(|line| terminal::print_line(&line));
         held.shown.clear();
     }
 

@@ -29,11 +29,17 @@ pub(crate) struct LoadSnapshot {
 }
 
 impl RunningLoad {
-    /// Creates the view of a load that is about to start in this process, and makes its workers
-    /// publish interim results.
+    /// Creates the view of a load that is about to start in this process.
     pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> RunningLoad {
-        control.watch();
         RunningLoad::Here(control.clone(), Box::new(info.clone()))
+    }
+
+    /// Makes the workers of the load publish interim results. Must be called before the load
+    /// starts, by everything that reads them. Agents always send theirs.
+    pub(crate) fn publish(&self) {
+        if let RunningLoad::Here(control, _) = self {
+            control.watch();
+        }
     }
 
     /// Returns the settings of the load. For a load on agents, they are the unresolved settings

@@ -9,13 +9,22 @@ use crate::ending::Failure;
 /// Folder for results if the command line names none.
 pub(crate) const RUNS_DIR: &str = "prony-runs";
 
-/// A new folder for an experiment. It is removed again if nothing was written to it.
-pub(crate) struct NewRunFolder(PathBuf);
+/// The folder for the results of an experiment. A new folder is removed again if nothing was
+/// written to it.
+pub(crate) enum ResultsFolder {
+    /// The folder that the command line names.
+    Named(PathBuf),
+    New(PathBuf),
+}
 
-impl NewRunFolder {
-    /// Creates a folder for an experiment named `name` that starts now. Experiments that start at
-    /// the same time get different folders, because each creates its own.
-    pub(crate) fn create(name: &str) -> Result<NewRunFolder, Failure> {
+impl ResultsFolder {
+    /// Returns the folder `named` or, if it is `None`, creates one for an experiment named `name`
+    /// that starts now. Experiments that start at the same time get different folders, because each
+    /// creates its own.
+    pub(crate) fn open(named: Option<PathBuf>, name: &str) -> Result<ResultsFolder, Failure> {
+        if let Some(dir) = named {
+            return Ok(ResultsFolder::Named(dir));
+        }
         let first = for_new_run(name);
         let refused = |error| Failure::refused(format!("{}: {error}", first.display()));
         let numbered = |number: u32| format!("{}-{number}", first.display()).into();
@@ -32,18 +41,22 @@ impl NewRunFolder {
                 Ok(()) => break,
             }
         }
-        Ok(NewRunFolder(dir))
+        Ok(ResultsFolder::New(dir))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        match self {
+            ResultsFolder::Named(dir) | ResultsFolder::New(dir) => dir,
+        }
     }
 }
 
-impl Drop for NewRunFolder {
+impl Drop for ResultsFolder {
     fn drop(&mut self) {
-        // The calls fail if the folders are not empty.
-        let _ = fs::remove_dir(&self.0).and_then(|()| fs::remove_dir(RUNS_DIR));
+        if let ResultsFolder::New(dir) = self {
+            // The calls fail if the folders are not empty.
+            let _ = fs::remove_dir(dir).and_then(|()| fs::remove_dir(RUNS_DIR));
+        }
     }
 }
 

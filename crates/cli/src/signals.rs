@@ -18,15 +18,31 @@ const INTERRUPTED: libc::c_int = 130;
 /// Signals that ask a program to exit.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Calls `on` on a separate thread for each signal in [`ENDING`]. The argument of `on` is the
-/// number of signals so far.
-///
-/// A SIGHUP that was ignored when prony started stays ignored, so that `nohup` works.
-pub(crate) fn listen(mut on: impl FnMut(u32) + Send + 'static) -> Result<(), Failure> {
-    listen_for(move |_, count| on(count))
+/// Effect of the second signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SecondSignal {
+    /// It asks again, like the first one.
+    AsksAgain,
+    /// It ends the process within a second, without waiting for its threads, because a script may
+    /// never return.
+    Exits,
 }
 
-/// Works like [`listen`], but passes the signal number as the first argument of `on`.
+/// Calls `stop` on a separate thread when a signal in [`ENDING`] arrives.
+pub(crate) fn listen(
+    second: SecondSignal,
+    mut stop: impl FnMut() + Send + 'static,
+) -> Result<(), Failure> {
+    listen_for(move |_, count| match second {
+        SecondSignal::Exits if count > 1 => exit_soon(),
+        SecondSignal::Exits | SecondSignal::AsksAgain => stop(),
+    })
+}
+
+/// Calls `on` on a separate thread for each signal in [`ENDING`]. Its arguments are the signal's
+/// number and the number of signals so far.
+///
+/// A SIGHUP that was ignored when prony started stays ignored, so that `nohup` works.
 pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let mut signals = watched()?;
     std::thread::spawn(move || {
@@ -35,15 +51,6 @@ pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Resul
         }
     });
     Ok(())
-}
-
-/// Calls `stop` at the first signal in [`ENDING`]. A second signal ends the process within a
-/// second, without waiting for its threads, because a script may never return.
-pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Failure> {
-    listen(move |count| match count {
-        1 => stop(),
-        _ => exit_soon(),
-    })
 }
 
 /// Exits with the status of an interrupt after a short grace period, unless the process exits

@@ -13,8 +13,8 @@ use crate::adapt::CannotAdapt;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::built_in_studies::STUDIES;
 use crate::ending::{Ending, Failure};
-use crate::runs_folder::NewRunFolder;
-use crate::{adapt, compare, experiment, plan_file, terminal};
+use crate::runs_folder::ResultsFolder;
+use crate::{adapt, experiment, plan_file, terminal};
 
 /// Subfolder of an experiment that holds the study's files. The experiment runner uses the same
 /// name.
@@ -86,30 +86,24 @@ fn start(arguments: &StudyRunArgs) -> Result<Ending, Failure> {
                 arguments.name
             )));
         }
-        let settings = experiment::settings(&arguments.run, arguments.seed, dir.clone());
-        return compare::gated(&plan, &settings, &arguments.run);
+        return experiment::run_plan(&plan, dir, arguments.seed, &arguments.run);
     }
     // The plan is checked in a temporary folder, so that a study that can't run leaves no files.
     let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
     let plan = unpacked(study, scratch.path(), arguments)?;
     if arguments.run.dry_run {
-        let settings =
-            experiment::settings(&arguments.run, arguments.seed, scratch.path().to_owned());
-        return compare::gated(&plan, &settings, &arguments.run);
+        return experiment::run_plan(&plan, scratch.path(), arguments.seed, &arguments.run);
     }
-    let mut new = None;
-    let out = match &arguments.run.out {
-        Some(dir) => dir,
-        None => new.insert(NewRunFolder::create(name_of(study))?).path(),
-    };
-    let out = out.to_owned();
-    if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Failure::wrong(ExperimentFolderError::not_empty(out)));
+    let folder = ResultsFolder::open(arguments.run.out.clone(), name_of(study))?;
+    let out = folder.path();
+    if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Failure::wrong(ExperimentFolderError::not_empty(
+            out.to_owned(),
+        )));
     }
     let plan = unpacked(study, &out.join(FOLDER), arguments)?;
-    let settings = experiment::settings(&arguments.run, arguments.seed, out);
-    compare::gated(&plan, &settings, &arguments.run)
+    experiment::run_plan(&plan, out, arguments.seed, &arguments.run)
 }
 
 /// Writes a study's files to a folder and reads the plan there. Applies the levels and lengths from

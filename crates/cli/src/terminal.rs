@@ -1,10 +1,12 @@
 //! Writes to standard output and standard error. A closed stream or pipe never causes a panic.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prony_report::text::TextOptions;
+use prony_report::Document;
+use prony_report::text::{self, TextOptions};
 use rustix::termios;
 
 /// Set when a result could not be printed or stored.
@@ -26,6 +28,11 @@ pub(crate) fn print(text: &str) {
     print_data(&without_workflow_commands(text));
 }
 
+/// Prints a report to standard output.
+pub(crate) fn print_document(report: &Document) {
+    print(&text::render(report, text_options(true)));
+}
+
 /// Prints data, such as JSON, to standard output without changing it.
 pub(crate) fn print_data(text: &str) {
     let mut stdout = io::stdout().lock();
@@ -35,14 +42,19 @@ pub(crate) fn print_data(text: &str) {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             note_lost_output();
-            print_message(&format!("prony: standard output: {error}"));
+            print_message(format_args!("standard output: {error}"));
         }
         _ => {}
     }
 }
 
+/// Prints a message to standard error.
+pub(crate) fn print_message(text: impl fmt::Display) {
+    print_line(&format!("prony: {text}"));
+}
+
 /// Prints a line to standard error.
-pub(crate) fn print_message(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let columns = if io::stderr().is_terminal() {
         termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col.into())
     } else {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prony_experiment::capacity::ProbeReport;
 use prony_experiment::runner::{ExperimentEvent, Forecast, LatestSample, TrialResult};
+use prony_fleet::coordinator::Feed;
 use prony_load::Control;
 use prony_plan::{Plan, PlanVariant};
 use prony_record::{Finding, LoadInfo};
@@ -17,15 +18,14 @@ use crate::live::experiment::ExperimentNotes;
 use crate::live::experiment_state::{ExperimentState, TrialPhase};
 use crate::live::rounds::Rounds;
 use crate::outlook;
-use crate::progress::{Progress, ProgressMode};
+use crate::progress::Progress;
 use crate::running_load::RunningLoad;
-use prony_fleet::coordinator::Feed;
+use crate::session::Session;
 
 /// Receives the events of an experiment, prints progress lines, and updates the state of the live
 /// view.
-#[derive(Debug)]
 pub(crate) struct ExperimentWatcher<'a> {
-    progress: &'a Progress,
+    session: &'a Session,
     /// Names of variants, as shown in results. The key is the variant's ID.
     names: BTreeMap<&'a str, String>,
     notes: ExperimentNotes,
@@ -34,7 +34,7 @@ pub(crate) struct ExperimentWatcher<'a> {
 impl<'a> ExperimentWatcher<'a> {
     /// Creates a watcher for a run of the plan. `forecast` must be the forecast of the same plan.
     pub(crate) fn new(
-        progress: &'a Progress,
+        session: &'a Session,
         plan: &'a Plan,
         forecast: Forecast,
     ) -> ExperimentWatcher<'a> {
@@ -48,10 +48,14 @@ impl<'a> ExperimentWatcher<'a> {
             format!("{}: {}", plan.name, plan.question)
         };
         ExperimentWatcher {
-            progress,
+            session,
             names: plan.variants.iter().map(name).collect(),
             notes: ExperimentNotes::new(ExperimentState::new(title, forecast)),
         }
+    }
+
+    fn progress(&self) -> &Progress {
+        self.session.progress()
     }
 
     /// Returns the state that the live view draws.
@@ -59,14 +63,17 @@ impl<'a> ExperimentWatcher<'a> {
         &self.notes
     }
 
-    /// Reports an event as progress lines, and updates the live view's state.
+    /// Reports an event as progress lines, and updates the live view's state and the metrics.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
+        if let Some(metrics) = self.session.metrics() {
+            metrics.observe(event);
+        }
         match event {
-            ExperimentEvent::Mode { mode } => self.progress.line(&mode.to_string()),
+            ExperimentEvent::Mode { mode } => self.progress().line(&mode.to_string()),
             ExperimentEvent::Resumed { blocks, block_time } => {
                 self.notes.note(|state| state.resume(*blocks, *block_time));
                 let blocks = number::plural(u64::from(*blocks), "block", "blocks");
-                self.progress.line(&format!("resuming after {blocks}"));
+                self.progress().line(&format!("resuming after {blocks}"));
             }
             ExperimentEvent::Checking {
                 position,
@@ -75,7 +82,7 @@ impl<'a> ExperimentWatcher<'a> {
             } => {
                 let name = self.name(id);
                 let number = position + 1;
-                self.progress
+                self.progress()
                     .step(&format!("pre-check {number} of {variants}: {name}"));
                 self.notes.note(|state| {
                     let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -113,7 +120,7 @@ impl<'a> ExperimentWatcher<'a> {
             }
             ExperimentEvent::Probed { probe, bracket } => {
                 let line = probed(probe, *bracket);
-                self.progress.step(&line);
+                self.progress().step(&line);
                 self.notes.note(|state| state.probe_ended(line));
             }
             ExperimentEvent::InterleavedBlockBegan { .. }
@@ -123,7 +130,7 @@ impl<'a> ExperimentWatcher<'a> {
             ExperimentEvent::Loaded => self.notes.loaded(),
             ExperimentEvent::TrialEnded { id, result } => {
                 let line = ended(self.name(id), result);
-                self.progress.step(&line);
+                self.progress().step(&line);
                 self.notes.note(|state| state.trial_ended(line));
             }
             ExperimentEvent::BlockEnded { block, estimates } => {
@@ -132,7 +139,7 @@ impl<'a> ExperimentWatcher<'a> {
             }
             ExperimentEvent::Looked { document, next } => {
                 if let Some(text) = looked(document, *next) {
-                    self.progress.step(&text);
+                    self.progress().step(&text);
                 }
                 let comparisons = &document.comparisons;
                 self.notes
@@ -143,14 +150,14 @@ impl<'a> ExperimentWatcher<'a> {
 
     fn checked(&self, forecast: &Forecast, overhead: Duration) {
         if let Some(line) = outlook::checked(forecast, overhead) {
-            self.progress.step(&line);
+            self.progress().step(&line);
         }
         self.notes.note(|state| state.check_ended(forecast));
     }
 
     fn warn(&self, findings: &[&Finding]) {
         for finding in findings {
-            self.progress.warn(&format!("prony: {}", finding.text));
+            self.progress().warn(&finding.text);
         }
     }
 
@@ -195,7 +202,7 @@ impl<'a> ExperimentWatcher<'a> {
         planned: Duration,
     ) {
         // Workers publish interim results only if the live view shows them.
-        if self.progress.mode() == ProgressMode::View {
+        if self.session.has_view() {
             self.notes.loading(latest);
             if let Some((control, info)) = load {
                 self.notes.follow(RunningLoad::here(control, info), planned);
@@ -205,9 +212,12 @@ impl<'a> ExperimentWatcher<'a> {
 
     /// Follows a load that runs on agents.
     pub(crate) fn by_agents(&self, feed: &Arc<Feed>) {
-        if self.progress.mode() == ProgressMode::View {
-            let running_load = RunningLoad::ByAgents(feed.clone());
-            self.notes.follow(running_load, Duration::ZERO);
+        let running_load = RunningLoad::ByAgents(feed.clone());
+        if self.session.has_view() {
+            self.notes.follow(running_load.clone(), Duration::ZERO);
+        }
+        if let Some(metrics) = self.session.metrics() {
+            metrics.running(running_load);
         }
     }
 

@@ -1,23 +1,26 @@
 //! `prony load --agents`: a load that agents generate.
 
+use prony_experiment::abort::AbortRules;
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
-use super::{RunView, failure};
+use super::failure;
 use crate::arguments::{LoadArgs, ServerArgs};
 use crate::ending::Failure;
+use crate::session::Session;
 
 /// Generates the load with agents and shows its progress. Returns the record, and whether the load
 /// was interrupted; `None` if it was interrupted before its start.
 pub(crate) fn run(
     arguments: &LoadArgs,
     choice: &AgentChoice,
-    view: &RunView<'_>,
+    abort_rules: Option<&AbortRules>,
+    session: &Session,
 ) -> Result<Option<(Record, bool)>, Failure> {
     let Some(creds) = &arguments.agents.creds else {
         return Err(Failure::wrong("--agents needs --creds"));
     };
-    let stop = super::stop_by_signals()?;
+    let stop = super::stop_request(session)?;
     let mut fleet = super::connect(arguments.agents.nats.as_deref(), creds)?;
     if let Some(lease) = arguments.agents.lease {
         fleet = fleet.with_lease(lease);
@@ -31,8 +34,10 @@ pub(crate) fn run(
         choice: choice.clone(),
         clock_bound: arguments.agents.clock_bound(),
     };
-    let made = super::watched(view, &stop, |observer| fleet.load(&request, observer));
-    let progress = view.progress;
+    let made = super::observe(session, &stop, abort_rules, |observer| {
+        fleet.load(&request, observer)
+    });
+    let progress = session.progress();
     match made {
         Ok(finished) => {
             let interrupted = stop.is_wanted() && stop.aborted().is_none();
@@ -46,7 +51,7 @@ pub(crate) fn run(
             Ok(Some((finished.record, interrupted)))
         }
         Err(FleetError::Canceled) => {
-            progress.warn(&format!("prony: {}", FleetError::Canceled));
+            progress.warn(FleetError::Canceled);
             Ok(None)
         }
         Err(error) => Err(failure(error)),

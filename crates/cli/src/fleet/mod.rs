@@ -16,20 +16,18 @@ use prony_fleet::coordinator::{
 };
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::wire::RunManifest;
-use prony_plan::abort_rules::AbortRules;
-use prony_record::{FindingId, LoadAbort};
+use prony_record::FindingId;
 use prony_report::number;
 
 use crate::arguments::{CheckArgs, FleetArgs, FleetCommand, ListArgs, ServerArgs, StoredRunArgs};
 use crate::ending::{Ending, Failure};
-use crate::live;
-use crate::live::follower::Follower;
-use crate::load_results::{self, LoadOutputs};
-use crate::metrics::Metrics;
-use crate::output::Output;
+use crate::load_results::LoadResults;
+use crate::output::JsonOutput;
 use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
-use crate::{signals, terminal};
+use crate::session::{ObservedLoad, Session};
+use crate::signals::SecondSignal;
+use crate::terminal;
 
 /// Runs a subcommand of `prony fleet`.
 pub(crate) fn run(arguments: &FleetArgs) -> Result<Ending, Failure> {
@@ -66,53 +64,30 @@ impl ServerArgs {
 }
 
 fn list(arguments: &ListArgs) -> Result<Ending, Failure> {
-    let output = Output::open("--json", arguments.json.as_deref())?;
+    let json = JsonOutput::open(arguments.json.as_deref())?;
     let listed = arguments.server.connect()?.agents().map_err(failure)?;
     if listed.is_empty() {
-        terminal::print_message("prony: no agents are registered; start some with `prony agent`");
+        terminal::print_message("no agents are registered; start some with `prony agent`");
     }
-    show(
-        output,
-        || tables::list(&listed),
-        || tables::list_json(&listed),
-    )?;
+    let print = || terminal::print(&tables::list(&listed));
+    json.show(print, &tables::list_json(&listed))?;
     Ok(Ending::Done)
 }
 
 fn check(arguments: &CheckArgs) -> Result<Ending, Failure> {
-    let output = Output::open("--json", arguments.json.as_deref())?;
+    let json = JsonOutput::open(arguments.json.as_deref())?;
     let fleet = arguments.server.connect()?;
     let choice = arguments.agents.clone().unwrap_or(AgentChoice::All);
     let checked = fleet
         .check(&choice, arguments.url.as_deref(), arguments.clock_bound)
         .map_err(failure)?;
-    show(
-        output,
-        || tables::check(&checked),
-        || tables::check_json(&checked),
-    )?;
+    let print = || terminal::print(&tables::check(&checked));
+    json.show(print, &tables::check_json(&checked))?;
     Ok(if checked.iter().any(|one| one.is_wrong()) {
         Ending::Doubtful
     } else {
         Ending::Done
     })
-}
-
-/// Writes the JSON if it was requested, and prints the text unless the JSON goes to standard
-/// output.
-fn show(
-    output: Option<Output>,
-    text: impl FnOnce() -> String,
-    json: impl FnOnce() -> serde_json::Value,
-) -> Result<(), Failure> {
-    if !output.as_ref().is_some_and(Output::is_standard) {
-        terminal::print(&text());
-    }
-    let Some(output) = output else {
-        return Ok(());
-    };
-    let json = serde_json::to_string_pretty(&json()).map_err(Failure::refused)?;
-    output.write(&(json + "\n"))
 }
 
 /// Maximum number of runs that are listed in addition to the selected one.
@@ -128,38 +103,34 @@ fn finish_run(
     how: FinishRun,
     is_shown: bool,
 ) -> Result<Ending, Failure> {
-    let outputs = LoadOutputs::open([
+    let results = LoadResults::open([
         ("--json", arguments.json.as_deref()),
         ("--csv", arguments.csv.as_deref()),
         ("--html", arguments.html.as_deref()),
         ("--timeline", None),
     ])?;
-    let progress = Progress::new(arguments.progress);
+    let session = Session::open(arguments.progress, None)?;
+    let progress = session.progress();
     let fleet = arguments.server.connect()?;
     let run = fleet.run(arguments.run.as_ref()).map_err(failure)?;
     if arguments.run.is_none() {
-        list_runs(&fleet, &run, &progress)?;
+        list_runs(&fleet, &run, progress)?;
     }
-    let stop = stop_by_signals()?;
+    let stop = stop_request(&session)?;
     let work = |observer: LoadObserver<'_>| how(&fleet, &run, observer);
     let finished = if is_shown {
-        let view = RunView {
-            progress: &progress,
-            metrics: None,
-            abort_rules: None,
-        };
-        watched(&view, &stop, work)
+        observe(&session, &stop, None, work)
     } else {
         work(LoadObserver {
-            on_event: &|event| report(&progress, event),
+            on_event: &|event| report(progress, event),
             stop: &stop,
             feed: None,
         })
     };
     let mut finished = match finished {
         Err(FleetError::Detached(run)) => {
-            progress.warn(&format!(
-                "prony: {}; to watch it again, run prony fleet attach {run}",
+            progress.warn(format_args!(
+                "{}; to watch it again, run prony fleet attach {run}",
                 FleetError::Detached(run.clone())
             ));
             return Ok(Ending::Interrupted);
@@ -168,11 +139,9 @@ fn finish_run(
     };
     let is_stopped = stop.is_wanted();
     if stop.is_wanted_at_once() {
-        print_collect_hint(&finished, &arguments.server, &progress);
+        print_collect_hint(&finished, &arguments.server, progress);
     }
-    let ending = load_results::end(&mut finished.record, &[], is_stopped, &progress);
-    outputs.write(&finished.record, &[])?;
-    Ok(ending)
+    results.conclude(&mut finished.record, is_stopped, progress)
 }
 
 /// Prints the selected run, and lists the other stored runs.
@@ -202,26 +171,23 @@ fn list_runs(fleet: &Fleet, taken: &RunManifest, progress: &Progress) -> Result<
     Ok(())
 }
 
-/// Requests the end of a load. A second request ends it without waiting for results.
-fn request_stop(stop: &StopRequest) {
-    if stop.is_wanted() {
-        stop.at_once()
-    } else {
-        stop.soon()
-    }
-}
-
-/// Creates a stop request that signals trigger. The first signal requests an orderly stop, and the
-/// second an immediate stop.
-pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
+/// Creates a stop request that signals and the live view trigger. The first signal requests an
+/// orderly stop, and the second an immediate stop.
+fn stop_request(session: &Session) -> Result<Arc<StopRequest>, Failure> {
     let stop = Arc::new(StopRequest::new());
-    let asked = stop.clone();
-    signals::listen(move |_| request_stop(&asked))?;
+    let stopping = stop.clone();
+    session.on_stop(SecondSignal::AsksAgain, move || {
+        if stopping.is_wanted() {
+            stopping.at_once()
+        } else {
+            stopping.soon()
+        }
+    })?;
     Ok(stop)
 }
 
 /// Prints the command with which the user can fetch missing results later.
-pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, progress: &Progress) {
+fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, progress: &Progress) {
     let findings = &finished.record.findings;
     if findings
         .iter()
@@ -229,70 +195,44 @@ pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, pr
     {
         let nats = server.nats.as_ref();
         let nats = nats.map_or(String::new(), |url| format!(" --nats {url}"));
-        progress.warn(&format!(
-            "prony: some results are missing; fetch them with: prony fleet collect {} --creds {}{nats}",
+        progress.warn(format_args!(
+            "some results are missing; fetch them with: prony fleet collect {} --creds {}{nats}",
             finished.run,
             server.creds.display(),
         ));
     }
 }
 
-/// Options for showing a run while it is in progress.
-#[derive(Clone, Copy)]
-pub(crate) struct RunView<'a> {
-    pub(crate) progress: &'a Progress,
-    pub(crate) metrics: Option<&'a Metrics>,
-    /// The conditions that end the load.
-    pub(crate) abort_rules: Option<&'a AbortRules>,
-}
-
-/// Runs `work` while showing its progress on the terminal and in the metrics. Stops the load when
-/// one of its abort conditions holds.
-pub(crate) fn watched<T>(
-    view: &RunView<'_>,
+/// Runs a load on agents by calling `work`, and shows its progress. Stops the load when one of its
+/// abort conditions holds.
+fn observe<T>(
+    session: &Session,
     stop: &StopRequest,
+    abort_rules: Option<&AbortRules>,
     work: impl FnOnce(LoadObserver<'_>) -> T,
 ) -> T {
-    let progress = view.progress;
-    let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
-    // Interim results are merged only if the live view, the metrics or abort conditions use them.
-    let is_drawn = progress.mode() == ProgressMode::View;
-    let is_viewed = is_drawn || view.metrics.is_some() || view.abort_rules.is_some();
+    let is_fed = session.shows_loads() || abort_rules.is_some();
     let observer = LoadObserver {
-        on_event: &on_event,
+        on_event: &|event| report(session.progress(), event),
         stop,
-        feed: is_viewed.then_some(&feed),
+        feed: is_fed.then_some(&feed),
     };
-    let running_load = RunningLoad::ByAgents(feed.clone());
-    if let Some(metrics) = view.metrics {
-        metrics.running(running_load.clone());
-    }
-    let watched_load = running_load.clone();
-    let work = || {
-        if !is_drawn {
-            return work(observer);
-        }
-        let mut follower = Follower::new(running_load, None, &[]);
-        // The stop key of the view has the same effect as a signal.
-        live::with_view(progress, &mut follower, &|| request_stop(stop), || {
-            work(observer)
-        })
+    let load = ObservedLoad {
+        running: RunningLoad::ByAgents(feed.clone()),
+        planned: None,
+        forecast: &[],
+        abort_rules,
+        abort: &|abort| stop.abort(abort.clone()),
     };
-    match view.abort_rules {
-        None => work(),
-        Some(rules) => {
-            let stop = |abort: &LoadAbort| stop.abort(abort.clone());
-            abort::watch(rules, &watched_load, &stop, work).0
-        }
-    }
+    session.observe_load(load, || work(observer)).0
 }
 
 /// Prints an event of the fleet.
-fn report(progress: &Progress, event: FleetEvent<'_>) {
+pub(crate) fn report(progress: &Progress, event: FleetEvent<'_>) {
     match event {
         FleetEvent::Step(text) => progress.line(text),
-        FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
+        FleetEvent::Warning(text) => progress.warn(text),
         // The live view shows the progress itself.
         FleetEvent::Progress(_) if progress.mode() == ProgressMode::View => {}
         FleetEvent::Progress(update) => progress.line(&progress_line(&update)),

@@ -42,8 +42,8 @@ pub(crate) fn run(arguments: &PurgeArgs) -> Result<Ending, Failure> {
     if arguments.all {
         messages += fleet.purge_rest().map_err(failure)?;
     }
-    terminal::print_message(&format!(
-        "prony: removed {} ({}) from the NATS server",
+    terminal::print_message(format_args!(
+        "removed {} ({}) from the NATS server",
         number::plural(meant.len() as u64, "run", "runs"),
         number::plural(messages, "message", "messages")
     ));

@@ -28,8 +28,8 @@ pub(crate) fn run(arguments: &TokenArgs) -> Result<Ending, Failure> {
         let was_there = EnrollmentToken::remove(&folder, id).map_err(failure)?;
         apply(&setup)?;
         return if was_there {
-            terminal::print_message(&format!(
-                "prony: revoked token {id}; agents that it has enrolled keep their access"
+            terminal::print_message(format_args!(
+                "revoked token {id}; agents that it has enrolled keep their access"
             ));
             Ok(Ending::Done)
         } else {
@@ -42,8 +42,8 @@ pub(crate) fn run(arguments: &TokenArgs) -> Result<Ending, Failure> {
     let made = EnrollmentToken::make(&setup, arguments.valid, arguments.uses, SystemTime::now());
     let (token, text) = made.map_err(failure)?;
     apply(&setup)?;
-    terminal::print_message(&format!(
-        "prony: token {} enrolls up to {} new agents until {}; on each machine: prony agent --creds \
+    terminal::print_message(format_args!(
+        "token {} enrolls up to {} new agents until {}; on each machine: prony agent --creds \
          FILE; to revoke it: prony fleet token --revoke {}",
         token.id, token.uses, token.expires, token.id
     ));
@@ -85,9 +85,7 @@ fn list(folder: &Path) -> Result<Ending, Failure> {
     tokens.retain(|token| token.is_open(now));
     tokens.sort_by(|one, other| one.expires.cmp(&other.expires));
     if tokens.is_empty() {
-        terminal::print_message(
-            "prony: there is no usable token; create one with `prony fleet token`",
-        );
+        terminal::print_message("there is no usable token; create one with `prony fleet token`");
         return Ok(Ending::Done);
     }
     let mut table = Table::new(&["token", "expires", "uses left"]);

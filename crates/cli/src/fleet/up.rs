@@ -16,7 +16,8 @@ use prony_fleet::server::{
 
 use crate::arguments::{DEFAULT_PORT, UpArgs};
 use crate::ending::{Ending, Failure};
-use crate::{command_line, signals, terminal};
+use crate::signals::{self, SecondSignal};
+use crate::{command_line, terminal};
 
 /// Runs the server until a signal arrives. If a running server already uses the folder, adds agents
 /// to that server.
@@ -33,8 +34,8 @@ pub(crate) fn run(arguments: &UpArgs) -> Result<Ending, Failure> {
         (Some(_lock), known) if arguments.keys_only => {
             let setup = setup(arguments, &folder, known)?;
             let prepared = setup.prepare().map_err(failure)?;
-            terminal::print_message(&format!(
-                "prony: keys and nats.conf are in {}",
+            terminal::print_message(format_args!(
+                "keys and nats.conf are in {}",
                 folder.display()
             ));
             print_commands(&setup, &prepared);
@@ -69,7 +70,7 @@ fn serve(
 ) -> Result<Ending, Failure> {
     // From here on, a signal stops the server instead of ending this process.
     let (signal, signalled) = mpsc::channel();
-    signals::listen(move |_| {
+    signals::listen(SecondSignal::AsksAgain, move || {
         let _ = signal.send(());
     })?;
     let mut setup = setup(arguments, folder, known)?;
@@ -82,8 +83,8 @@ fn serve(
     let link = connect(&prepared, &Role::Coordinator)?;
     link.prepare_server().map_err(Failure::refused)?;
     drop(link);
-    terminal::print_message(&format!(
-        "prony: nats-server listens on {} (process {}); its files are in {}; Ctrl-C stops it and \
+    terminal::print_message(format_args!(
+        "nats-server listens on {} (process {}); its files are in {}; Ctrl-C stops it and \
          keeps all data",
         setup.listen,
         server.pid(),
@@ -109,7 +110,7 @@ fn wait(
 ) -> bool {
     loop {
         for line in registrar.serve(Duration::from_millis(300)) {
-            terminal::print_message(&format!("prony: {line}"));
+            terminal::print_message(line);
         }
         if signalled.try_recv().is_ok() {
             return true;
@@ -137,8 +138,8 @@ fn add(arguments: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending,
     prepared.reload().map_err(failure)?;
     let last = prepared.agents().last().cloned().map(Role::Agent);
     connect(&prepared, last.as_ref().unwrap_or(&Role::Coordinator))?;
-    terminal::print_message(&format!(
-        "prony: the server for {} is already running on {}; it has reloaded its configuration",
+    terminal::print_message(format_args!(
+        "the server for {} is already running on {}; it has reloaded its configuration",
         folder.display(),
         known.listen
     ));
@@ -225,8 +226,8 @@ fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
     let count = prepared.agents().len();
     lines += &format!("prony load --creds {coordinator} --agents {count} URL\n");
     if is_local {
-        terminal::print_message(&format!(
-            "prony: the server is reachable from this machine only; for agents elsewhere, add --listen \
+        terminal::print_message(format_args!(
+            "the server is reachable from this machine only; for agents elsewhere, add --listen \
              0.0.0.0:{} --name ADDRESS",
             setup.listen.port()
         ));

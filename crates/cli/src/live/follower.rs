@@ -213,6 +213,7 @@ impl Follower {
         forecast: &[Finding],
     ) -> Follower {
         let began = Instant::now();
+        running_load.publish();
         let mut follower = Follower {
             began,
             figures: LoadFigures {

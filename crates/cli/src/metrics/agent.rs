@@ -7,10 +7,8 @@ use prony_fleet::names::AgentName;
 use prony_fleet::wire::PRONY_VERSION;
 use prony_report::openmetrics::{self, Labels};
 
-use super::server::{HttpPage, PageServer};
-use super::{INDEX, address};
+use super::server::PageServer;
 use crate::ending::Failure;
-use crate::terminal;
 
 /// The metrics of an agent, served until this value is dropped.
 pub(crate) struct AgentMetrics {
@@ -18,36 +16,21 @@ pub(crate) struct AgentMetrics {
 }
 
 impl AgentMetrics {
-    /// Serves the status of an agent at `input`, which is a port or ADDRESS:PORT, and prints the
+    /// Serves the status of an agent at `address`, which is a port or ADDRESS:PORT, and prints the
     /// URL.
     pub(crate) fn serve(
-        input: &str,
+        address: &str,
         name: &AgentName,
         status: AgentStatus,
     ) -> Result<Self, Failure> {
-        let address = address(input)?;
         let name = name.clone();
-        let server = PageServer::start(address, move |path| match path {
-            "/metrics" => HttpPage {
-                status: 200,
-                content_type: openmetrics::CONTENT_TYPE,
-                text: text(&name, &status.snapshot()),
-            },
-            "/" => HttpPage::plain(200, INDEX),
-            _ => HttpPage::plain(404, INDEX),
-        });
-        let server =
-            server.map_err(|error| Failure::refused(format!("--metrics {input}: {error}")))?;
-        terminal::print_message(&format!(
-            "prony: metrics at http://{}/metrics",
-            server.address()
-        ));
+        let server = super::serve(address, move || agent_text(&name, &status.snapshot()))?;
         Ok(AgentMetrics { _server: server })
     }
 }
 
 /// Formats the agent's own metrics, followed by the metrics of its current or last load.
-fn text(name: &AgentName, now: &AgentSnapshot) -> String {
+fn agent_text(name: &AgentName, now: &AgentSnapshot) -> String {
     let mut out = String::new();
     let label = format!("agent=\"{name}\"");
     let _ = writeln!(
@@ -121,7 +104,7 @@ mod tests {
             unsent: 3,
             ..AgentSnapshot::default()
         };
-        let text = text(&"web-1".parse().unwrap(), &now);
+        let text = agent_text(&"web-1".parse().unwrap(), &now);
         for line in [
             "prony_agent_connected{agent=\"web-1\"} 1",
             "prony_agent_busy{agent=\"web-1\"} 0",

@@ -47,42 +47,30 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Serves metrics at `text`, which is a port or ADDRESS:PORT, and prints the URL.
     pub(crate) fn serve(text: &str) -> Result<Metrics, Failure> {
-        let address = address(text)?;
         let numbers = Arc::new(Mutex::new(Numbers::default()));
         let of_server = numbers.clone();
-        let server = PageServer::start(address, move |path| page(path, &of_server))
-            .map_err(|error| Failure::refused(format!("--metrics {text}: {error}")))?;
-        let at = server.address();
-        terminal::print_message(&format!("prony: metrics at http://{at}/metrics"));
         Ok(Metrics {
-            _server: server,
+            _server: serve(text, move || lock(&of_server).text())?,
             numbers,
             variants: Vec::new(),
             labels: Mutex::default(),
         })
     }
 
-    /// Serves the metrics of an experiment. The metrics of each load have labels for its variant.
-    pub(crate) fn of_experiment(
-        text: &str,
-        plan: &Plan,
-        settings: &RunSettings,
-    ) -> Result<Metrics, Failure> {
-        let mut metrics = Metrics::serve(text)?;
+    /// Labels the metrics of each load with its variant. Must be called before an experiment runs.
+    pub(crate) fn label_variants(&mut self, plan: &Plan, settings: &RunSettings) {
         let design = design(plan, settings);
-        let each = plan.variants.iter().enumerate();
-        metrics.variants = each
-            .map(|(place, variant)| {
-                let name = design.name_of(place);
-                let labels = openmetrics::labels(&name, &design.variants[place]);
-                (variant.id.clone(), labels)
-            })
-            .collect();
-        Ok(metrics)
+        let labels = plan.variants.iter().enumerate().map(|(place, variant)| {
+            let name = design.name_of(place);
+            let labels = openmetrics::labels(&name, &design.variants[place]);
+            (variant.id.clone(), labels)
+        });
+        self.variants = labels.collect();
     }
 
-    /// Sets the load that is in progress.
+    /// Sets the load that is about to start.
     pub(crate) fn running(&self, running_load: RunningLoad) {
+        running_load.publish();
         let labels = lock(&self.labels).clone();
         lock(&self.numbers).running = Some((labels, running_load));
     }
@@ -140,16 +128,26 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
     })
 }
 
-fn page(path: &str, numbers: &Mutex<Numbers>) -> HttpPage {
-    match path {
+/// Serves the result of `metrics` at `text`, which is a port or ADDRESS:PORT, and prints the URL.
+fn serve(
+    text: &str,
+    metrics: impl Fn() -> String + Send + Sync + 'static,
+) -> Result<PageServer, Failure> {
+    let server = PageServer::start(address(text)?, move |path| match path {
         "/metrics" => HttpPage {
             status: 200,
             content_type: openmetrics::CONTENT_TYPE,
-            text: lock(numbers).text(),
+            text: metrics(),
         },
         "/" => HttpPage::plain(200, INDEX),
         _ => HttpPage::plain(404, INDEX),
-    }
+    });
+    let server = server.map_err(|error| Failure::refused(format!("--metrics {text}: {error}")))?;
+    terminal::print_message(format_args!(
+        "metrics at http://{}/metrics",
+        server.address()
+    ));
+    Ok(server)
 }
 
 impl Numbers {

@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<Ending, Failure> {
     let gated = !arguments.gates.against.is_empty();
     let stored = if arguments.stored.is_empty() {
         let newest = runs::newest()?;
-        terminal::print_message(&format!("prony: the newest run: {}", newest.display()));
+        terminal::print_message(format_args!("the newest run: {}", newest.display()));
         vec![newest]
     } else {
         arguments.stored.clone()

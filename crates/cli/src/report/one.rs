@@ -5,10 +5,11 @@ use prony_report::stored::{Stored, StoredContent};
 use prony_report::{Document, Experiment, PERCENTILES, csv, data, openmetrics, text};
 use prony_stats::gate::GateResult;
 
-use super::outputs::{DataOutputs, ReportOutputs, put, put_tables};
+use super::outputs::{DataOutputs, ReportOutputs, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{GateSettings, Verdicts, print_text};
+use crate::output::put;
 use crate::{load_results, terminal};
 
 pub(super) fn run(

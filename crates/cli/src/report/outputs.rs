@@ -9,7 +9,7 @@ use prony_report::{Document, html, markdown, svg};
 use super::browser::Browsers;
 use crate::arguments::ReportArgs;
 use crate::ending::Failure;
-use crate::output::{Output, check_distinct, report_lost};
+use crate::output::{Output, check_distinct, put, report_lost};
 use crate::replaced_file::replace;
 
 /// The requested output files, open for writing.
@@ -94,11 +94,6 @@ impl ReportOutputs {
         }
         Ok(self.data)
     }
-}
-
-/// Writes the text to an output, if that output was requested.
-pub(super) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    output.map_or(Ok(()), |output| output.write(&text()))
 }
 
 /// Writes each table as CSV and as JSON if that was requested.

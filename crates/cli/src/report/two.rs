@@ -3,10 +3,11 @@
 use prony_report::stored::Stored;
 use prony_report::{Document, csv, data, text};
 
-use super::outputs::{ReportOutputs, put, put_tables};
+use super::outputs::{ReportOutputs, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{GateSettings, Verdicts, print_text};
+use crate::output::put;
 use crate::terminal;
 
 /// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.

@@ -375,7 +375,7 @@ pub(super) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
     std::os::unix::fs::symlink(&target, &draft)
         .and_then(|()| fs::rename(&draft, &link))
         .map_err(|error| Failure::file(link.display(), &error))?;
-    terminal::print_message(&format!("prony: {name} is now {}", run.display()));
+    terminal::print_message(format_args!("{name} is now {}", run.display()));
     Ok(Ending::Done)
 }
 

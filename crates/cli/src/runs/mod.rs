@@ -12,7 +12,7 @@ use prony_report::table::{Align, Table, plain};
 
 use crate::arguments::{RunsArgs, RunsCommand};
 use crate::ending::{Ending, Failure};
-use crate::output::Output;
+use crate::output::JsonOutput;
 use crate::runs_folder::RUNS_DIR;
 use crate::terminal;
 
@@ -49,20 +49,16 @@ pub(crate) fn run(arguments: &RunsArgs) -> Result<Ending, Failure> {
 }
 
 fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
-    let output = Output::open("--json", json)?;
+    let json = JsonOutput::open(json)?;
     let runs = list(dir)?;
-    if !output.as_ref().is_some_and(Output::is_standard) {
+    let print = || {
         if runs.is_empty() {
-            terminal::print_message(&format!("prony: no runs in {}", dir.display()))
+            terminal::print_message(format_args!("no runs in {}", dir.display()))
         } else {
             terminal::print(&table(dir, &runs).to_text(""))
         }
-    }
-    if let Some(output) = output {
-        let document = catalog::document(dir, &runs);
-        let json = serde_json::to_string_pretty(&document).map_err(Failure::refused)?;
-        output.write(&format!("{json}\n"))?;
-    }
+    };
+    json.show(print, &catalog::document(dir, &runs))?;
     Ok(Ending::Done)
 }
 

@@ -84,7 +84,7 @@ pub(super) fn prune(
     });
     let removed: Vec<PathBuf> = removed.map(|(_, run)| run.path).collect();
     if removed.is_empty() {
-        terminal::print_message("prony: nothing to remove");
+        terminal::print_message("nothing to remove");
         return Ok(Ending::Done);
     }
     if dry_run {
@@ -109,7 +109,7 @@ fn confirmed(runs: &[PathBuf], yes: bool) -> Result<(), Failure> {
         ));
     }
     for run in runs {
-        terminal::print_message(&format!("  {}", run.display()));
+        terminal::print_line(&format!("  {}", run.display()));
     }
     let count = number::plural(runs.len() as u64, "run", "runs");
     let _ = write!(io::stderr(), "Remove {count}? [y/N] ");
@@ -130,8 +130,8 @@ fn remove_all(runs: &[PathBuf]) -> Result<Ending, Failure> {
             // If removing the link fails, a dangling link is harmless.
             let _ = fs::remove_file(link);
         }
-        let removed = format!("prony: removed {}", run.display());
-        terminal::print_message(&match kept.as_slice() {
+        let removed = format!("removed {}", run.display());
+        terminal::print_message(match kept.as_slice() {
             [] => removed,
             kept => format!(
                 "{removed}, except what prony did not write: {}",

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use prony_frontends::{Ending, Session, Tool};
+use prony_frontends::{Tool, ToolEnding, ToolSession};
 
 use crate::signals::{self, SecondSignal};
 use crate::{ending, terminal};
@@ -28,18 +28,18 @@ pub(crate) fn requested() -> Option<(Tool, Vec<OsString>)> {
 
 /// Runs the front end of a tool.
 pub(crate) fn run(tool: Tool, arguments: &[OsString]) -> ExitCode {
-    let session = Session::default();
+    let session = ToolSession::default();
     let stop = session.stop.clone();
     if let Err(failure) = signals::listen(SecondSignal::Exits, move || stop.ask()) {
         terminal::print_line(&format!("{}: {failure}", tool.name()));
         return failure.into();
     }
     match tool.run(arguments, &session) {
-        Ending::Done => ending::Ending::Done.into(),
-        Ending::Failed => ending::Ending::Doubtful.into(),
-        Ending::Wrong => ExitCode::from(2),
-        Ending::Refused => ending::Ending::CutShort.into(),
-        Ending::Interrupted => ending::Ending::Interrupted.into(),
-        Ending::Status(status) => ExitCode::from(status),
+        ToolEnding::Done => ending::Ending::Done.into(),
+        ToolEnding::Failed => ending::Ending::Doubtful.into(),
+        ToolEnding::Wrong => ExitCode::from(2),
+        ToolEnding::Refused => ending::Ending::CutShort.into(),
+        ToolEnding::Interrupted => ending::Ending::Interrupted.into(),
+        ToolEnding::Status(status) => ExitCode::from(status),
     }
 }

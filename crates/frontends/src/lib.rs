@@ -23,7 +23,7 @@ use std::ffi::OsString;
 
 use prony_load::Notation;
 
-pub use session::{Ending, Session, Stop};
+pub use session::{StopRequest, ToolEnding, ToolSession};
 
 /// A tool whose arguments and output are emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Tool {
     }
 
     /// Runs the tool's front end with these arguments, which don't include the tool's name.
-    pub fn run(self, arguments: &[OsString], session: &Session) -> Ending {
+    pub fn run(self, arguments: &[OsString], session: &ToolSession) -> ToolEnding {
         let ending = match self {
             Tool::Hey => hey::run(arguments, session),
             Tool::Wrk => wrk::run(arguments, session),
@@ -76,7 +76,7 @@ impl Tool {
             Tool::Siege => siege::run(arguments, session),
         };
         if output::output_failed() {
-            Ending::Refused
+            ToolEnding::Refused
         } else {
             ending
         }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn messages_name_the_options_of_the_tool() {
         let refused = |settings: &LoadSettings, url: &str, tool: Tool| {
-            let error = session::resolve(url, settings).err().unwrap();
+            let error = session::resolve_literal(url, settings).err().unwrap();
             error.in_notation(tool.notation())
         };
         let public = LoadSettings::default();

@@ -50,7 +50,7 @@ impl LocalTime {
 
     /// Formats the time like `Sun Nov 02 06:04:18 2026`.
     pub(crate) fn as_ctime(&self) -> String {
-        let month = name(&MONTHS, self.0.tm_mon);
+        let month = name_at(&MONTHS, self.0.tm_mon);
         let (day, year) = (self.0.tm_mday, self.0.tm_year + 1900);
         format!(
             "{} {month} {day:02} {} {year}",
@@ -61,7 +61,7 @@ impl LocalTime {
 
     /// Returns the abbreviated weekday, such as `Sun`.
     pub(crate) fn weekday(&self) -> &'static str {
-        name(&WEEKDAYS, self.0.tm_wday)
+        name_at(&WEEKDAYS, self.0.tm_wday)
     }
 
     fn clock(&self) -> String {
@@ -75,7 +75,7 @@ impl LocalTime {
     }
 }
 
-fn name(names: &[&'static str], index: libc::c_int) -> &'static str {
+fn name_at(names: &[&'static str], index: libc::c_int) -> &'static str {
     let index = usize::try_from(index).ok();
     index
         .and_then(|index| names.get(index))

@@ -24,13 +24,13 @@ pub(crate) fn record_write(written: io::Result<()>) {
         return;
     };
     if error.kind() != ErrorKind::BrokenPipe && !OUTPUT_FAILED.swap(true, Ordering::Relaxed) {
-        note(&format!("standard output: {error}\n"));
+        print_error(&format!("standard output: {error}\n"));
     }
 }
 
 /// Prints text to standard error without changes. Ignores failures, because there is no way to
 /// report them.
-pub(crate) fn note(text: &str) {
+pub(crate) fn print_error(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
@@ -46,5 +46,5 @@ pub(crate) fn system_message(code: i32) -> String {
 
 /// Prints a line to standard error, with the tool's name as its prefix.
 pub(crate) fn complain(tool: &str, text: &str) {
-    note(&format!("{tool}: {text}\n"));
+    print_error(&format!("{tool}: {text}\n"));
 }

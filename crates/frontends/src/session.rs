@@ -18,7 +18,7 @@ use crate::output::complain;
 
 /// Outcome of a front end, which has already written all of its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ToolEnding {
     /// Status 0: success.
     Done,
     /// Status 1: the load ran, but no request succeeded.
@@ -35,12 +35,12 @@ pub enum Ending {
 
 /// Request to stop the current load, or the next one as soon as it starts. Ctrl-C triggers it.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub struct StopRequest {
     asked: AtomicBool,
     running: Mutex<Option<Arc<Control>>>,
 }
 
-impl Stop {
+impl StopRequest {
     /// Stops the current load or, if none is running, the next one.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
@@ -49,7 +49,7 @@ impl Stop {
         }
     }
 
-    /// Returns true once [`Stop::ask`] has been called.
+    /// Returns true once [`StopRequest::ask`] has been called.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
@@ -64,18 +64,18 @@ impl Stop {
 
 /// State that the main program passes to a front end.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct ToolSession {
     /// Stop request, which Ctrl-C triggers.
-    pub stop: Arc<Stop>,
+    pub stop: Arc<StopRequest>,
 }
 
-impl Session {
+impl ToolSession {
     /// Returns the outcome of a load that has ended.
-    pub(crate) fn ending(&self, has_succeeded: bool) -> Ending {
+    pub(crate) fn ending(&self, has_succeeded: bool) -> ToolEnding {
         match (self.stop.is_asked(), has_succeeded) {
-            (true, _) => Ending::Interrupted,
-            (false, true) => Ending::Done,
-            (false, false) => Ending::Failed,
+            (true, _) => ToolEnding::Interrupted,
+            (false, true) => ToolEnding::Done,
+            (false, false) => ToolEnding::Failed,
         }
     }
 }
@@ -84,11 +84,11 @@ impl Session {
 pub(crate) const PUBLIC: (&str, &str) = ("public", "PRONY_PUBLIC=1");
 
 /// Prints the reason why a tool can't run a load to standard error.
-pub(crate) fn report(error: &SpecError, tool: Tool) -> Ending {
+pub(crate) fn report_error(error: &SpecError, tool: Tool) -> ToolEnding {
     complain(tool.name(), &error.in_notation(tool.notation()));
     match error {
-        SpecError::Settings(_) | SpecError::Name { .. } => Ending::Wrong,
-        SpecError::Environment(_) => Ending::Refused,
+        SpecError::Settings(_) | SpecError::Name { .. } => ToolEnding::Wrong,
+        SpecError::Environment(_) => ToolEnding::Refused,
     }
 }
 
@@ -107,11 +107,11 @@ pub(crate) fn literal_scope() -> LoadScope {
 }
 
 /// Resolves the arguments to a load that is ready to run.
-pub(crate) fn resolve(url: &str, options: &LoadSettings) -> Result<LoadSpec, SpecError> {
+pub(crate) fn resolve_literal(url: &str, options: &LoadSettings) -> Result<LoadSpec, SpecError> {
     options.resolve_within(Some(url), &literal_scope())
 }
 
-/// Callback that [`run`] invokes at intervals during a load, on the thread that called it.
+/// Callback that [`run_load`] invokes at intervals during a load, on the thread that called it.
 pub(crate) struct PeriodicCallback<'a> {
     /// Interval between the calls.
     pub(crate) every: Duration,
@@ -120,8 +120,8 @@ pub(crate) struct PeriodicCallback<'a> {
 }
 
 /// Runs a load until it ends or is interrupted.
-pub(crate) fn run(
-    session: &Session,
+pub(crate) fn run_load(
+    session: &ToolSession,
     spec: &LoadSpec,
     director: Option<&dyn Director>,
     tick: Option<PeriodicCallback<'_>>,

@@ -6,17 +6,19 @@ use mlua::{Lua, Table, Variadic};
 type Operation = fn(&[u32]) -> u32;
 
 const OPERATIONS: &[(&str, Operation)] = &[
-    ("tobit", |of| at(of, 0)),
-    ("bnot", |of| !at(of, 0)),
-    ("bswap", |of| at(of, 0).swap_bytes()),
+    ("tobit", |of| number_at(of, 0)),
+    ("bnot", |of| !number_at(of, 0)),
+    ("bswap", |of| number_at(of, 0).swap_bytes()),
     ("band", |of| of.iter().fold(!0, |all, one| all & one)),
     ("bor", |of| of.iter().fold(0, |all, one| all | one)),
     ("bxor", |of| of.iter().fold(0, |all, one| all ^ one)),
-    ("lshift", |of| at(of, 0) << places(of)),
-    ("rshift", |of| at(of, 0) >> places(of)),
-    ("arshift", |of| ((at(of, 0) as i32) >> places(of)) as u32),
-    ("rol", |of| at(of, 0).rotate_left(places(of))),
-    ("ror", |of| at(of, 0).rotate_right(places(of))),
+    ("lshift", |of| number_at(of, 0) << places(of)),
+    ("rshift", |of| number_at(of, 0) >> places(of)),
+    ("arshift", |of| {
+        ((number_at(of, 0) as i32) >> places(of)) as u32
+    }),
+    ("rol", |of| number_at(of, 0).rotate_left(places(of))),
+    ("ror", |of| number_at(of, 0).rotate_right(places(of))),
 ];
 
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
@@ -38,12 +40,12 @@ fn bits(number: f64) -> u32 {
     number.round_ties_even().rem_euclid(4_294_967_296.0) as u32
 }
 
-fn at(of: &[u32], index: usize) -> u32 {
+fn number_at(of: &[u32], index: usize) -> u32 {
     of.get(index).copied().unwrap_or(0)
 }
 
 fn places(of: &[u32]) -> u32 {
-    at(of, 1) & 31
+    number_at(of, 1) & 31
 }
 
 /// Formats a number with `digits` hexadecimal digits (8 by default), in upper case if `digits` is

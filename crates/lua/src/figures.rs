@@ -5,9 +5,9 @@ use mlua::{MetaMethod, UserData, UserDataFields, UserDataMethods};
 use crate::statistics::Statistics;
 
 /// Latencies in microseconds, or requests per second.
-pub(crate) struct Figures(pub(crate) Statistics);
+pub(crate) struct FiguresObject(pub(crate) Statistics);
 
-impl UserData for Figures {
+impl UserData for FiguresObject {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
         fields.add_field_method_get("min", |_, figures| Ok(figures.0.min()));
         fields.add_field_method_get("max", |_, figures| Ok(figures.0.max()));

@@ -19,7 +19,7 @@ pub struct LuaHooks<'a> {
     writer: Writer,
     settings: HookSettings,
     counted: BatchCounts,
-    failure: Failure,
+    failure: FirstFailure,
 }
 
 /// Set of hooks that a script defines, determined once `init` has returned on the first thread.
@@ -90,7 +90,7 @@ struct BatchCounts {
 
 /// The first failure of a script.
 #[derive(Default)]
-struct Failure {
+struct FirstFailure {
     is_there: AtomicBool,
     what: Mutex<Option<ScriptFault>>,
 }
@@ -103,7 +103,7 @@ impl<'a> LuaHooks<'a> {
             writer,
             settings,
             counted: BatchCounts::default(),
-            failure: Failure::default(),
+            failure: FirstFailure::default(),
         }
     }
 
@@ -151,7 +151,7 @@ impl Director for LuaHooks<'_> {
         let Some(thread) = self.scripts.threads().get(worker) else {
             return Err(format!("there is no Lua state for thread {worker}"));
         };
-        let mut hooked = Hooked {
+        let mut hooked = WorkerHooks {
             hooks: self,
             thread,
             elsewhere: self
@@ -189,7 +189,7 @@ impl Director for LuaHooks<'_> {
 }
 
 /// One worker's hooks.
-struct Hooked<'a> {
+struct WorkerHooks<'a> {
     hooks: &'a LuaHooks<'a>,
     thread: &'a ScriptThread,
     elsewhere: Option<&'a str>,
@@ -205,7 +205,7 @@ struct Hooked<'a> {
     not_fine: u64,
 }
 
-impl Hooked<'_> {
+impl WorkerHooks<'_> {
     fn request(&mut self) -> Result<Arc<Request>, ScriptFault> {
         let bytes = self.thread.request()?;
         let written = match self.hooks.settings.form {
@@ -252,7 +252,7 @@ impl Hooked<'_> {
         let LuaHooks {
             scripts, writer, ..
         } = self.hooks;
-        let parts = request::parse(&bytes)?;
+        let parts = request::parse_request(&bytes)?;
         let url = match self.elsewhere {
             None => parts.path.to_owned(),
             Some(url) => format!("{}{}", url.trim_end_matches('/'), parts.path),
@@ -291,7 +291,7 @@ impl Hooked<'_> {
     }
 }
 
-impl Script for Hooked<'_> {
+impl Script for WorkerHooks<'_> {
     fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
         if self.is_over() {
             return UserStep::Leave;

@@ -179,7 +179,7 @@ impl LoadedScript for LuaLoad {
         self.scripts.flush();
         let mut result = result?;
         result.record.load.script_sha256 = Some(self.sha256.to_string());
-        let figures = figures(spec, &result, rates);
+        let figures = wrk_figures(spec, &result, rates);
         let mut stored = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         *stored = Some(figures);
         let failure = hooks.failure().filter(|fault| !fault.is_interrupt());
@@ -223,7 +223,7 @@ fn run_sampled(
 }
 
 /// Returns the results of a load, as the script's `done` receives them.
-fn figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
+fn wrk_figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
     let (record, recorder) = (&result.record, &result.recorder);
     let outcomes = recorder.outcomes();
     let not_fine = recorder.statuses().filter(|(status, _)| *status > 399);

@@ -41,7 +41,7 @@ pub(crate) struct RequestParts<'a> {
 /// # Errors
 ///
 /// Returns the reason why the text is not one complete request for a path.
-pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
+pub(crate) fn parse_request(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     if count(bytes)? > 1 {
         return Err("it returned several requests at once".to_owned());
     }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn single_requests_have_parts() {
         let text = "POST /a?b HTTP/1.1\r\nHost: h\r\ncontent-length: 3\r\nA: b \r\n\r\nabc";
-        let parts = parse(text.as_bytes()).unwrap();
+        let parts = parse_request(text.as_bytes()).unwrap();
         assert_eq!(
             (parts.method, parts.path, parts.body),
             ("POST", "/a?b", &b"abc"[..])
@@ -219,7 +219,7 @@ mod tests {
                 "a chunked body",
             ),
         ] {
-            let error = parse(text.as_bytes()).unwrap_err();
+            let error = parse_request(text.as_bytes()).unwrap_err();
             assert!(error.contains(expected_text), "{text:?}: {error}");
         }
     }

@@ -8,7 +8,7 @@ use prony_load::{Notation, SpecError};
 
 use crate::address::Address;
 use crate::fault::ScriptFault;
-use crate::figures::Figures;
+use crate::figures::FiguresObject;
 use crate::results::WrkFigures;
 use crate::state::{LuaState, ScriptSeed};
 use crate::thread::ThreadHandle;
@@ -79,7 +79,7 @@ impl LuaScripts {
             let own = state.wrk()?;
             state.checked(own.set("thread", handle.clone()))?;
             main.call::<()>("setup", wrk.get("setup"), handle.clone())?;
-            let words = state.checked(words(&state, arguments))?;
+            let words = state.checked(argument_table(&state, arguments))?;
             state.call::<()>("init", own.get("init"), words)?;
             all.push(ScriptThread { state, handle });
         }
@@ -119,9 +119,9 @@ impl LuaScripts {
     pub fn done(&self, results: &WrkFigures) -> Result<(), ScriptFault> {
         let main = &self.main;
         if let Some(done) = main.hook("done") {
-            let summary = main.checked(summary(main, results))?;
-            let latency = Figures(results.latency.clone());
-            let rates = Figures(results.rates.clone());
+            let summary = main.checked(summary_table(main, results))?;
+            let latency = FiguresObject(results.latency.clone());
+            let rates = FiguresObject(results.rates.clone());
             main.call::<()>("done", Ok(done), (summary, latency, rates))?;
         }
         main.flush();
@@ -219,7 +219,7 @@ impl ScriptThread {
 }
 
 /// Creates the table of a script's arguments. Argument 0 is the URL.
-fn words(state: &LuaState, arguments: &[String]) -> mlua::Result<Table> {
+fn argument_table(state: &LuaState, arguments: &[String]) -> mlua::Result<Table> {
     let words = state.lua().create_table()?;
     for (index, argument) in arguments.iter().enumerate() {
         words.raw_set(index, argument.as_str())?;
@@ -227,7 +227,7 @@ fn words(state: &LuaState, arguments: &[String]) -> mlua::Result<Table> {
     Ok(words)
 }
 
-fn summary(main: &LuaState, results: &WrkFigures) -> mlua::Result<Table> {
+fn summary_table(main: &LuaState, results: &WrkFigures) -> mlua::Result<Table> {
     let errors = main.lua().create_table()?;
     let of = &results.errors;
     for (name, count) in [

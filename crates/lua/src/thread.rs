@@ -10,9 +10,9 @@ use crate::carry::carry;
 
 /// A thread's state, its server address, and its stop flag.
 #[derive(Clone)]
-pub(crate) struct ThreadHandle(Arc<Shared>);
+pub(crate) struct ThreadHandle(Arc<ThreadState>);
 
-struct Shared {
+struct ThreadState {
     lua: WeakLua,
     address: Mutex<Option<Address>>,
     is_stopped: AtomicBool,
@@ -20,7 +20,7 @@ struct Shared {
 
 impl ThreadHandle {
     pub(crate) fn of(lua: &Lua) -> ThreadHandle {
-        ThreadHandle(Arc::new(Shared {
+        ThreadHandle(Arc::new(ThreadState {
             lua: lua.weak(),
             address: Mutex::new(None),
             is_stopped: AtomicBool::new(false),

@@ -72,7 +72,7 @@ pub(super) struct AbArguments {
     /// Level of detail of the messages (`-v`).
     pub(super) verbosity: u32,
     /// Attributes from `-x`, `-y` and `-z`, if one of these or `-w` is given.
-    pub(super) html: Option<Attributes>,
+    pub(super) html: Option<HtmlAttributes>,
     /// Cookies (`-C`), each as `NAME=VALUE`.
     pub(super) cookies: Vec<String>,
     /// Additional header lines (`-H`).
@@ -126,7 +126,7 @@ pub(super) struct AbProxy {
 
 /// Attributes of the HTML tags that `-w` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Attributes {
+pub(super) struct HtmlAttributes {
     /// `-x`: attributes of the table.
     pub(super) table: String,
     /// `-y`: attributes of each row.
@@ -135,9 +135,9 @@ pub(super) struct Attributes {
     pub(super) cell: String,
 }
 
-impl Default for Attributes {
-    fn default() -> Attributes {
-        Attributes {
+impl Default for HtmlAttributes {
+    fn default() -> HtmlAttributes {
+        HtmlAttributes {
             table: String::new(),
             row: String::new(),
             cell: "bgcolor=white".to_owned(),
@@ -228,7 +228,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, AbArgumentsError> {
     };
     let url = AbUrl::parse(url).ok_or_else(|| AbArgumentsError::usage("invalid URL"))?;
     let mut arguments = AbArguments::new(url);
-    let mut order = Order::default();
+    let mut order = DependentFlags::default();
     for (letter, value) in flags {
         match value {
             Some(value) => arguments.take(letter, value, &mut order)?,
@@ -241,7 +241,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, AbArgumentsError> {
 
 /// Values of flags whose effect depends on other flags.
 #[derive(Debug, Default)]
-struct Order {
+struct DependentFlags {
     requests: Option<u64>,
     head: bool,
     /// `POST` or `PUT`, from `-p` or `-u`.
@@ -263,7 +263,7 @@ impl AbArguments {
         }
     }
 
-    fn turn(&mut self, letter: char, order: &mut Order) -> Result<(), AbArgumentsError> {
+    fn turn(&mut self, letter: char, order: &mut DependentFlags) -> Result<(), AbArgumentsError> {
         match letter {
             'l' => self.any_length = true,
             'k' => self.keepalive = true,
@@ -287,7 +287,7 @@ impl AbArguments {
         &mut self,
         letter: char,
         value: &str,
-        order: &mut Order,
+        order: &mut DependentFlags,
     ) -> Result<(), AbArgumentsError> {
         let text = || value.to_owned();
         match letter {
@@ -336,7 +336,7 @@ impl AbArguments {
         Ok(())
     }
 
-    fn settle(&mut self, order: Order) -> Result<(), AbArgumentsError> {
+    fn settle(&mut self, order: DependentFlags) -> Result<(), AbArgumentsError> {
         self.requests = order.requests.unwrap_or(1);
         if self.concurrency > self.requests {
             let text = "Cannot use concurrency level greater than total number of requests";
@@ -361,7 +361,7 @@ impl AbArguments {
 }
 
 /// Checks that at most one of `-i`, `-p` and `-u` is used.
-fn no_other_method(order: &Order, method: &str) -> Result<(), AbArgumentsError> {
+fn no_other_method(order: &DependentFlags, method: &str) -> Result<(), AbArgumentsError> {
     if order.head || order.with_body.is_some() {
         Err(AbArgumentsError::value(format!(
             "Cannot mix {method} with other methods"

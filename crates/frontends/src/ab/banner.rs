@@ -1,6 +1,6 @@
 //! ab's version lines and usage.
 
-use super::arguments::Attributes;
+use super::arguments::HtmlAttributes;
 
 /// First three lines of the output. Scripts look for the first line and the version that it
 /// contains. The other lines name prony instead of ab's authors, so that nobody mistakes the output
@@ -16,7 +16,7 @@ const LINES: [&str; 3] = [
 ];
 
 /// Returns the first lines of the output, as text or as the start of an HTML page.
-pub(super) fn banner(html: Option<&Attributes>) -> String {
+pub(super) fn banner(html: Option<&HtmlAttributes>) -> String {
     let [first, second, third] = LINES;
     match html {
         None => format!("{first}\n{second}\n{third}\n\n"),

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use prony_load::SettingsError;
 
 use super::report::whole_ms;
-use super::times::{Column, RequestTimes};
+use super::times::{RequestTimes, TimesColumn};
 use crate::local_time::LocalTime;
 
 /// Output file that is written after the load. It is opened before the load, so that an error is
@@ -52,7 +52,7 @@ impl ResultFile {
 
 /// Returns the content of the file for `-e`: for each percentage, the time within which that share
 /// of the requests was served.
-pub(super) fn csv(total: &Column) -> String {
+pub(super) fn csv(total: &TimesColumn) -> String {
     let mut out = String::from("Percentage served,Time in ms\n");
     for percent in 0..=100u32 {
         let index = match percent {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_percentage_has_a_line_for_any_number_of_requests() {
-        let mut column = Column::default();
+        let mut column = TimesColumn::default();
         for count in 0..4 {
             let text = csv(&column);
             let lines: Vec<&str> = text.lines().collect();

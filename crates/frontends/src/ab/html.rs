@@ -1,12 +1,12 @@
 //! Formats the report as an HTML table (`-w`).
 
-use super::arguments::Attributes;
+use super::arguments::HtmlAttributes;
 use super::report::{AbReport, ReportLine, whole_ms};
-use super::times::Column;
+use super::times::TimesColumn;
 
 /// Returns the report as a complete HTML table.
-pub(super) fn html(report: &AbReport, attributes: &Attributes) -> String {
-    let mut table = Table {
+pub(super) fn html_report(report: &AbReport, attributes: &HtmlAttributes) -> String {
+    let mut table = HtmlTable {
         attributes,
         out: format!("\n\n<table {}>\n", attributes.table),
     };
@@ -18,14 +18,14 @@ pub(super) fn html(report: &AbReport, attributes: &Attributes) -> String {
     table.out + "</table>\n"
 }
 
-struct Table<'a> {
-    attributes: &'a Attributes,
+struct HtmlTable<'a> {
+    attributes: &'a HtmlAttributes,
     out: String,
 }
 
-impl Table<'_> {
+impl HtmlTable<'_> {
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
-        let Attributes { row, cell, .. } = self.attributes;
+        let HtmlAttributes { row, cell, .. } = self.attributes;
         self.out += &format!(
             "<tr {row}><th colspan=2 {cell}>{name}:</th><td colspan=2 {cell}>{value}</td></tr>\n"
         );
@@ -41,7 +41,7 @@ impl Table<'_> {
     }
 
     fn lines(&mut self, lines: Vec<ReportLine>) {
-        let Attributes { row, cell, .. } = self.attributes;
+        let HtmlAttributes { row, cell, .. } = self.attributes;
         for line in lines {
             match line {
                 ReportLine::Value(name, value) => self.line(name, value),
@@ -69,7 +69,7 @@ impl Table<'_> {
     }
 
     fn times(&mut self, report: &AbReport) {
-        let Attributes { row, cell, .. } = self.attributes;
+        let HtmlAttributes { row, cell, .. } = self.attributes;
         self.out += &format!(
             "<tr {row}><th {cell} colspan=4>Connection Times (ms)</th></tr>\n\
              <tr {row}><th {cell}>&nbsp;</th> <th {cell}>min</th>   <th {cell}>avg</th>   \
@@ -81,7 +81,7 @@ impl Table<'_> {
             ("Processing", &times.processing),
             ("Total", &times.total),
         ] {
-            let [min, mean, max] = figures(column);
+            let [min, mean, max] = column_figures(column);
             self.out += &format!(
                 "<tr {row}><th {cell}>{name}:</th><td {cell}>{min:5}</td>\
                  <td {cell}>{mean:5}</td><td {cell}>{max:5}</td></tr>\n"
@@ -90,7 +90,7 @@ impl Table<'_> {
     }
 }
 
-fn figures(column: &Column) -> [u64; 3] {
+fn column_figures(column: &TimesColumn) -> [u64; 3] {
     [column.min_ms(), column.mean_ms(), column.max_ms()].map(whole_ms)
 }
 
@@ -103,13 +103,13 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::{AbTally, Failed};
+    use super::super::tally::{AbTally, FailureCounts};
     use super::super::text::tests::plain;
     use super::*;
 
     #[test]
     fn a_table_with_attributes() {
-        let attributes = Attributes {
+        let attributes = HtmlAttributes {
             table: "border=1".to_owned(),
             row: "a=b".to_owned(),
             cell: "c=d".to_owned(),
@@ -117,9 +117,9 @@ mod tests {
         let report = AbReport {
             path: "/<b>&".to_owned(),
             tally: AbTally {
-                failed: Failed {
+                failed: FailureCounts {
                     length: 2,
-                    ..Failed::default()
+                    ..FailureCounts::default()
                 },
                 successful: 8,
                 ..plain().tally
@@ -128,7 +128,7 @@ mod tests {
             bytes_out: Some(2_560),
             ..plain()
         };
-        let text = html(&report, &attributes);
+        let text = html_report(&report, &attributes);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[..4],

@@ -12,7 +12,7 @@ use crate::session::PUBLIC;
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(130);
 
 /// Returns the settings of the load, except for its request.
-pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
+pub(super) fn engine_settings(arguments: &AbArguments) -> LoadSettings {
     let mut options = LoadSettings {
         connections: Some(arguments.concurrency),
         requests: Some(arguments.requests),
@@ -39,7 +39,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         ..LoadSettings::from_environment()
     };
     // If the host is an address, the handshake contains no server name (RFC 6066, section 3).
-    let named = secured::name(arguments).unwrap_or_else(|| "127.0.0.1".to_owned());
+    let named = secured::server_name(arguments).unwrap_or_else(|| "127.0.0.1".to_owned());
     options.sni = arguments.url.is_tls.then_some(named);
     if arguments.verbosity >= 2 {
         options.threads = Some(1);
@@ -142,7 +142,7 @@ mod tests {
     fn of(words: &str) -> LoadSettings {
         let words: Vec<_> = words.split(' ').map(Into::into).collect();
         match parse(&words) {
-            Ok(AbCommand::Load(arguments)) => options(&arguments),
+            Ok(AbCommand::Load(arguments)) => engine_settings(&arguments),
             other => panic!("{words:?}: {other:?}"),
         }
     }

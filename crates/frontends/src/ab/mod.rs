@@ -25,70 +25,70 @@ use prony_record::FindingId;
 
 use crate::Tool;
 use crate::local_time::LocalTime;
-use crate::output::{complain, note, print};
-use crate::session::{self, Ending, PeriodicCallback, Session, resolve, run as run_load};
+use crate::output::{complain, print, print_error};
+use crate::session::{self, PeriodicCallback, ToolEnding, ToolSession, resolve_literal, run_load};
 
 use arguments::{AbArguments, AbArgumentsError, AbCommand};
 use files::ResultFile;
 pub(crate) use load::NOTATION;
 use report::AbReport;
 use request::Http10Request;
-use tally::{AbTally, AbWatch, First};
+use tally::{AbTally, AbWatch, FirstResponse};
 use text::ReportParts;
-use trace::Trace;
+use trace::VerboseTrace;
 
 /// ab's exit status for an invalid command (EINVAL).
-const WRONG_COMMAND: Ending = Ending::Status(22);
+const WRONG_COMMAND: ToolEnding = ToolEnding::Status(22);
 /// ab's exit status for an invalid value.
-const WRONG_VALUE: Ending = Ending::Status(1);
+const WRONG_VALUE: ToolEnding = ToolEnding::Status(1);
 /// Interval at which the progress is checked.
 const PROGRESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs ab's front end; see [`crate::Tool::run`].
-pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
+pub(crate) fn run(words: &[OsString], session: &ToolSession) -> ToolEnding {
     match arguments::parse(words) {
         Ok(AbCommand::Version) => {
             print(&banner::banner(None));
-            Ending::Done
+            ToolEnding::Done
         }
         Ok(AbCommand::Usage) => {
-            note(banner::USAGE);
+            print_error(banner::USAGE);
             WRONG_COMMAND
         }
         Ok(AbCommand::Load(arguments)) => {
-            perform(&arguments, session).unwrap_or_else(|error_of| report(&error_of))
+            perform(&arguments, session).unwrap_or_else(|error_of| report_error(&error_of))
         }
-        Err(error_of) => report(&error_of),
+        Err(error_of) => report_error(&error_of),
     }
 }
 
-fn report(error_of: &AbArgumentsError) -> Ending {
+fn report_error(error_of: &AbArgumentsError) -> ToolEnding {
     match error_of {
         AbArgumentsError::Usage(error) => {
             complain("ab", &error.to_string());
-            note(banner::USAGE);
+            print_error(banner::USAGE);
             WRONG_COMMAND
         }
         AbArgumentsError::Value(error) => {
             complain("ab", &error.to_string());
             WRONG_VALUE
         }
-        AbArgumentsError::Refused(error) => session::report(error, Tool::Ab),
+        AbArgumentsError::Refused(error) => session::report_error(error, Tool::Ab),
     }
 }
 
 /// Everything that a run needs, including its output files.
-struct Run {
+struct PreparedRun {
     written: Http10Request,
     spec: LoadSpec,
     csv: Option<ResultFile>,
     gnuplot: Option<ResultFile>,
 }
 
-impl Run {
+impl PreparedRun {
     /// Reads and opens all files and looks up all names, so that errors occur before the load
     /// starts.
-    fn prepare(arguments: &AbArguments) -> Result<Run, AbArgumentsError> {
+    fn prepare(arguments: &AbArguments) -> Result<PreparedRun, AbArgumentsError> {
         let body = match &arguments.body_file {
             Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
                 let place = format!("Could not open POST data file ({})", path.display());
@@ -97,15 +97,15 @@ impl Run {
             None => Vec::new(),
         };
         let written = Http10Request::new(arguments, body);
-        let options = load::options(arguments);
-        let mut spec = resolve(&arguments.url.root(), &options)?;
+        let options = load::engine_settings(arguments);
+        let mut spec = resolve_literal(&arguments.url.root(), &options)?;
         let request = spec.writer().raw(&arguments.method, written.bytes());
         spec.send_only(&request);
         let create = |path: &Option<PathBuf>| {
             let file = path.as_deref().map(ResultFile::create).transpose();
             file.map_err(AbArgumentsError::Value)
         };
-        Ok(Run {
+        Ok(PreparedRun {
             written,
             spec,
             csv: create(&arguments.csv)?,
@@ -126,14 +126,14 @@ impl Run {
 }
 
 /// Runs a load and prints its report.
-fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, AbArgumentsError> {
-    let mut run = Run::prepare(arguments)?;
+fn perform(arguments: &AbArguments, session: &ToolSession) -> Result<ToolEnding, AbArgumentsError> {
+    let mut run = PreparedRun::prepare(arguments)?;
     print(&banner::banner(arguments.html.as_ref()));
     let schedule = ProgressSchedule::of(arguments);
     if arguments.html.is_none() {
         print(&announcement(arguments, &schedule));
     }
-    let trace = Trace::new(arguments.verbosity);
+    let trace = VerboseTrace::new(arguments.verbosity);
     trace.request(&arguments.method, &run.written);
     let watch = AbWatch::new(arguments);
     wait_until(arguments.start_at, session)?;
@@ -153,8 +153,8 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, AbArgum
 
     let report = report_of(arguments, &loaded, watch.first(), tally);
     print(&match &arguments.html {
-        Some(attributes) => html::html(&report, attributes),
-        None => text::text(&report, ReportParts::of(arguments)),
+        Some(attributes) => html::html_report(&report, attributes),
+        None => text::text_report(&report, ReportParts::of(arguments)),
     });
     run.leave(&report, began).map_err(AbArgumentsError::Value)?;
     let mut findings = loaded.record.findings.iter();
@@ -182,7 +182,7 @@ fn announcement(arguments: &AbArguments, schedule: &ProgressSchedule) -> String 
 }
 
 /// Waits until the time given with `--start-at`, with which several runs can be started together.
-fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), AbArgumentsError> {
+fn wait_until(moment: Option<SystemTime>, session: &ToolSession) -> Result<(), AbArgumentsError> {
     let Some(moment) = moment else {
         return Ok(());
     };
@@ -226,7 +226,7 @@ impl ProgressSchedule {
         };
         while *printed + every <= done {
             *printed += every;
-            note(&format!("Completed {printed} requests\n"));
+            print_error(&format!("Completed {printed} requests\n"));
         }
     }
 
@@ -234,7 +234,7 @@ impl ProgressSchedule {
     fn finish(&self, done: u64, is_interrupted: bool) {
         match self.every {
             _ if is_interrupted => {}
-            Some(_) => note(&format!("Finished {done} requests\n")),
+            Some(_) => print_error(&format!("Finished {done} requests\n")),
             None => print("..done\n"),
         }
     }
@@ -243,7 +243,7 @@ impl ProgressSchedule {
 fn report_of(
     arguments: &AbArguments,
     loaded: &RunResult,
-    first: Option<&First>,
+    first: Option<&FirstResponse>,
     tally: AbTally,
 ) -> AbReport {
     let totals = &loaded.record.totals;
@@ -254,7 +254,7 @@ fn report_of(
         software: first.map(|first| first.server.clone()).unwrap_or_default(),
         host: arguments.url.host.clone(),
         port: arguments.url.port,
-        tls: is_tls.then(|| secured::tls(&loaded.record.negotiated, arguments)),
+        tls: is_tls.then(|| secured::tls_of(&loaded.record.negotiated, arguments)),
         path: arguments.url.path.clone(),
         length: (!arguments.any_length).then_some(length.unwrap_or_default()),
         concurrency: arguments.concurrency,

@@ -1,6 +1,6 @@
 //! Data of ab's report, from which text, HTML and files are formatted.
 
-use super::secured::Tls;
+use super::secured::AbTls;
 use super::tally::AbTally;
 
 /// Data for ab's report.
@@ -13,7 +13,7 @@ pub(super) struct AbReport {
     /// Port in the URL, or the scheme's default.
     pub(super) port: u16,
     /// Negotiated TLS parameters; `None` without TLS.
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<AbTls>,
     /// Path as typed.
     pub(super) path: String,
     /// Required length of response bodies in bytes; `None` with `-l`.

@@ -54,7 +54,7 @@ impl Http10Request {
             ("User-Agent", "ApacheBench/2.3".to_owned()),
             ("Accept", "*/*".to_owned()),
         ] {
-            if given(arguments, name).is_none() {
+            if given_header(arguments, name).is_none() {
                 lines.push(format!("{name}: {value}"));
             }
         }
@@ -79,7 +79,7 @@ fn target(arguments: &AbArguments) -> String {
 }
 
 /// Returns the value of a header that `-H` provides.
-pub(super) fn given<'a>(arguments: &'a AbArguments, name: &str) -> Option<&'a str> {
+pub(super) fn given_header<'a>(arguments: &'a AbArguments, name: &str) -> Option<&'a str> {
     arguments.headers.iter().find_map(|line| {
         let (own, value) = line.split_once(':')?;
         own.eq_ignore_ascii_case(name).then(|| value.trim())

@@ -6,11 +6,11 @@ use prony_load::openssl_name;
 use prony_record::Negotiated;
 
 use super::arguments::AbArguments;
-use super::request::given;
+use super::request::given_header;
 
 /// Negotiated TLS parameters, as ab prints them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tls {
+pub(super) struct AbTls {
     /// Version, cipher suite, key length of the server, and key length of the cipher; empty if no
     /// connection succeeded.
     pub(super) protocol: String,
@@ -22,8 +22,8 @@ pub(super) struct Tls {
 
 /// Returns the server name for the handshake, taken from the Host header. Returns `None` for an
 /// address (RFC 6066, section 3).
-pub(super) fn name(arguments: &AbArguments) -> Option<String> {
-    let host = match given(arguments, "Host") {
+pub(super) fn server_name(arguments: &AbArguments) -> Option<String> {
+    let host = match given_header(arguments, "Host") {
         Some(given) => given.rsplit_once(':').map_or(given, |(host, _)| host),
         None => &arguments.url.host,
     };
@@ -32,22 +32,22 @@ pub(super) fn name(arguments: &AbArguments) -> Option<String> {
 }
 
 /// Returns the data for ab's lines about TLS.
-pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
+pub(super) fn tls_of(agreed: &Negotiated, arguments: &AbArguments) -> AbTls {
     let (Some(version), Some(cipher)) = (&agreed.tls, &agreed.cipher) else {
-        return Tls {
-            name: name(arguments),
-            ..Tls::default()
+        return AbTls {
+            name: server_name(arguments),
+            ..AbTls::default()
         };
     };
     let key_bits = agreed.server_key_bits.unwrap_or_default();
-    Tls {
+    AbTls {
         protocol: format!(
             "{version},{},{key_bits},{}",
             openssl_name(cipher),
             cipher_bits(cipher)
         ),
         exchange: agreed.group.as_deref().map(openssl_group),
-        name: name(arguments),
+        name: server_name(arguments),
     }
 }
 

@@ -7,13 +7,13 @@ use prony_load::script::{CaptureSpec, Director, RequestEnd, ResponseView, Script
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::arguments::AbArguments;
-use super::times::{RequestTimes, Times};
-use super::trace::Trace;
+use super::times::{ColumnTimes, RequestTimes};
+use super::trace::VerboseTrace;
 use crate::tally::{LoadTally, Tally};
 
 /// First complete response of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct First {
+pub(super) struct FirstResponse {
     /// Length of the body in bytes.
     pub(super) length: u64,
     /// Value of the Server header, up to the first space.
@@ -22,7 +22,7 @@ pub(super) struct First {
 
 /// Numbers of failed requests in ab's four categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct FailureCounts {
     /// Requests for which the connection or the TLS handshake failed.
     pub(super) connect: u64,
     /// Requests whose response is missing or incomplete because of a reset, a closed connection, or
@@ -35,7 +35,7 @@ pub(super) struct Failed {
     pub(super) exceptions: u64,
 }
 
-impl Failed {
+impl FailureCounts {
     /// Returns the number of all failed requests.
     pub(super) fn all(&self) -> u64 {
         self.connect + self.receive + self.length + self.exceptions
@@ -48,7 +48,7 @@ pub(super) struct AbTally {
     /// Number of requests that finished, with any outcome.
     pub(super) complete: u64,
     /// Number of failed requests, by category.
-    pub(super) failed: Failed,
+    pub(super) failed: FailureCounts,
     /// Number of complete responses with a status other than 2xx.
     pub(super) non_2xx: u64,
     /// Number of complete 2xx responses with the right length.
@@ -56,7 +56,7 @@ pub(super) struct AbTally {
     /// Number of responses after which the connection stayed open.
     pub(super) kept_alive: u64,
     /// Times of all requests that received a response or timed out.
-    pub(super) times: Times,
+    pub(super) times: ColumnTimes,
     /// Times of the individual requests, if they are needed for `-g`.
     pub(super) rows: Vec<RequestTimes>,
 }
@@ -79,15 +79,15 @@ impl Tally for AbTally {
 /// Director of a load that creates a counter for each worker and adds up the counts.
 #[derive(Debug)]
 pub(super) struct AbWatch {
-    rules: Rules,
-    trace: Trace,
-    first: OnceLock<First>,
+    rules: CountingRules,
+    trace: VerboseTrace,
+    first: OnceLock<FirstResponse>,
     whole: LoadTally<AbTally>,
 }
 
 /// Settings that all counters share.
 #[derive(Debug, Clone, Copy)]
-struct Rules {
+struct CountingRules {
     /// Required length of bodies. If it is `None`, all bodies must be as long as the first one.
     length: Option<u64>,
     any_length: bool,
@@ -99,20 +99,20 @@ impl AbWatch {
     /// Creates the counters for a load with these arguments.
     pub(super) fn new(arguments: &AbArguments) -> AbWatch {
         AbWatch {
-            rules: Rules {
+            rules: CountingRules {
                 length: arguments.expected_size,
                 any_length: arguments.any_length,
                 keepalive: arguments.keepalive,
                 keeps_rows: arguments.gnuplot.is_some(),
             },
-            trace: Trace::new(arguments.verbosity),
+            trace: VerboseTrace::new(arguments.verbosity),
             first: OnceLock::new(),
             whole: LoadTally::default(),
         }
     }
 
     /// Returns the first complete response, if there was one.
-    pub(super) fn first(&self) -> Option<&First> {
+    pub(super) fn first(&self) -> Option<&FirstResponse> {
         self.first.get()
     }
 
@@ -124,7 +124,7 @@ impl AbWatch {
     /// Classifies a response by its length and headers.
     fn classify(&self, user: u32, status: u16, length: u64, head: &[u8]) -> JudgedResponse {
         let rules = self.rules;
-        let first = self.first.get_or_init(|| First {
+        let first = self.first.get_or_init(|| FirstResponse {
             length,
             server: software(head),
         });
@@ -139,7 +139,7 @@ impl AbWatch {
 
 impl Director for AbWatch {
     fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
-        Ok(Box::new(Counter {
+        Ok(Box::new(WorkerCounter {
             watch: self,
             tally: AbTally::default(),
             last_response: None,
@@ -156,7 +156,7 @@ impl Director for AbWatch {
 }
 
 /// Counter of one worker.
-struct Counter<'a> {
+struct WorkerCounter<'a> {
     watch: &'a AbWatch,
     tally: AbTally,
     /// Classified response of the request whose end will be reported next.
@@ -171,7 +171,7 @@ struct JudgedResponse {
     stays: bool,
 }
 
-impl Script for Counter<'_> {
+impl Script for WorkerCounter<'_> {
     fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let watch = self.watch;
         self.last_response =
@@ -190,7 +190,7 @@ impl Script for Counter<'_> {
         self.tally.count(end.outcome, last_response);
         self.watch.trace.ended(end);
         let connect = end.connect.unwrap_or_default() + end.tls.unwrap_or_default();
-        if let Some(row) = times(end.outcome, end.exchange, connect) {
+        if let Some(row) = request_times(end.outcome, end.exchange, connect) {
             self.tally.times.add(&row);
             if self.watch.rules.keeps_rows {
                 self.tally.rows.push(row);
@@ -217,12 +217,12 @@ impl AbTally {
                 }
                 &mut self.failed.length
             }
-            (outcome, _) => match kind(outcome) {
-                Kind::None => return,
-                Kind::Connect => &mut self.failed.connect,
-                Kind::Receive => &mut self.failed.receive,
-                Kind::Length => &mut self.failed.length,
-                Kind::Exception => &mut self.failed.exceptions,
+            (outcome, _) => match failure_kind(outcome) {
+                FailureKind::None => return,
+                FailureKind::Connect => &mut self.failed.connect,
+                FailureKind::Receive => &mut self.failed.receive,
+                FailureKind::Length => &mut self.failed.length,
+                FailureKind::Exception => &mut self.failed.exceptions,
             },
         };
         *failed += 1;
@@ -230,7 +230,7 @@ impl AbTally {
 }
 
 /// ab's categories of failures.
-enum Kind {
+enum FailureKind {
     None,
     Connect,
     Receive,
@@ -238,9 +238,9 @@ enum Kind {
     Exception,
 }
 
-fn kind(outcome: Outcome) -> Kind {
+fn failure_kind(outcome: Outcome) -> FailureKind {
     match outcome {
-        Outcome::Ok | Outcome::Unfinished | Outcome::Unstarted => Kind::None,
+        Outcome::Ok | Outcome::Unfinished | Outcome::Unstarted => FailureKind::None,
         Outcome::Dns
         | Outcome::ConnectRefused
         | Outcome::ConnectTimeout
@@ -248,21 +248,21 @@ fn kind(outcome: Outcome) -> Kind {
         | Outcome::ConnectFailed
         | Outcome::NoLocalPort
         | Outcome::TooManyFiles
-        | Outcome::Tls => Kind::Connect,
-        Outcome::Reset | Outcome::ClosedEarly | Outcome::Timeout => Kind::Receive,
-        Outcome::UnexpectedSize | Outcome::Truncated => Kind::Length,
+        | Outcome::Tls => FailureKind::Connect,
+        Outcome::Reset | Outcome::ClosedEarly | Outcome::Timeout => FailureKind::Receive,
+        Outcome::UnexpectedSize | Outcome::Truncated => FailureKind::Length,
         Outcome::UnexpectedStatus
         | Outcome::UnexpectedBody
         | Outcome::GrpcStatus
         | Outcome::Protocol
-        | Outcome::Redirect => Kind::Exception,
+        | Outcome::Redirect => FailureKind::Exception,
     }
 }
 
 /// Returns the times of a request that received at least part of a response, or timed out. Other
 /// failures have no times, because refusals and resets can be very quick and would make the server
 /// look fast.
-fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {
+fn request_times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {
     let start = exchange.intended;
     match outcome {
         Outcome::ConnectTimeout => Some(RequestTimes {

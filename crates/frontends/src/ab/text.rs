@@ -1,7 +1,7 @@
 //! Formats the report as text, like ab.
 
 use super::report::{AbReport, PERCENTAGES, ReportLine, whole_ms};
-use super::times::Column;
+use super::times::TimesColumn;
 
 /// Optional parts of the report.
 #[derive(Debug, Clone, Copy)]
@@ -13,93 +13,93 @@ pub(super) struct ReportParts {
 }
 
 /// Returns the complete report.
-pub(super) fn text(report: &AbReport, parts: ReportParts) -> String {
+pub(super) fn text_report(report: &AbReport, parts: ReportParts) -> String {
     let mut out = String::from("\n\n");
-    server(report, &mut out);
-    lines(&mut out, report.counts());
-    rates(report, &mut out);
+    write_server(report, &mut out);
+    write_lines(&mut out, report.counts());
+    write_rates(report, &mut out);
     if report.tally.times.total.count() > 0 {
         out += "\nConnection Times (ms)\n";
         if parts.deviations {
             with_deviations(report, &mut out)
         } else {
-            short(report, &mut out)
+            write_short_times(report, &mut out)
         }
         if parts.percentages && report.tally.times.total.count() > 1 {
-            percentages(report, &mut out);
+            write_percentages(report, &mut out);
         }
     }
     out
 }
 
 /// Adds a line whose value starts in column 25.
-fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
+fn write_line(out: &mut String, name: &str, value: impl std::fmt::Display) {
     *out += &format!("{:<24}{value}\n", format!("{name}:"));
 }
 
-fn server(report: &AbReport, out: &mut String) {
-    line(out, "Server Software", &report.software);
-    line(out, "Server Hostname", &report.host);
-    line(out, "Server Port", report.port);
+fn write_server(report: &AbReport, out: &mut String) {
+    write_line(out, "Server Software", &report.software);
+    write_line(out, "Server Hostname", &report.host);
+    write_line(out, "Server Port", report.port);
     if let Some(tls) = &report.tls {
         if !tls.protocol.is_empty() {
-            line(out, "SSL/TLS Protocol", &tls.protocol);
+            write_line(out, "SSL/TLS Protocol", &tls.protocol);
         }
         tls.exchange
             .iter()
-            .for_each(|group| line(out, "Server Temp Key", group));
+            .for_each(|group| write_line(out, "Server Temp Key", group));
         tls.name
             .iter()
-            .for_each(|name| line(out, "TLS Server Name", name));
+            .for_each(|name| write_line(out, "TLS Server Name", name));
     }
     *out += "\n";
-    line(out, "Document Path", &report.path);
-    line(out, "Document Length", report.document_length());
+    write_line(out, "Document Path", &report.path);
+    write_line(out, "Document Length", report.document_length());
     *out += "\n";
 }
 
-fn lines(out: &mut String, lines: Vec<ReportLine>) {
+fn write_lines(out: &mut String, lines: Vec<ReportLine>) {
     for one in lines {
         match one {
-            ReportLine::Value(name, value) => line(out, name, value),
+            ReportLine::Value(name, value) => write_line(out, name, value),
             ReportLine::Continued(value) => *out += &format!("{:24}{value}\n", ""),
             ReportLine::Note(text) => *out += &format!("{text}\n"),
         }
     }
 }
 
-fn rates(report: &AbReport, out: &mut String) {
+fn write_rates(report: &AbReport, out: &mut String) {
     if !report.has_rates() {
         return;
     }
     let each_ms = report.seconds * 1000.0 / report.tally.complete as f64;
     let of_one_ms = each_ms * report.concurrency as f64;
-    line(
+    write_line(
         out,
         "Requests per second",
         format_args!("{:.2} [#/sec] (mean)", report.rate()),
     );
-    line(
+    write_line(
         out,
         "Time per request",
         format_args!("{of_one_ms:.3} [ms] (mean)"),
     );
     let across = "(mean, across all concurrent requests)";
-    line(
+    write_line(
         out,
         "Time per request",
         format_args!("{each_ms:.3} [ms] {across}"),
     );
     let received = report.kbytes_per_s(report.bytes_in);
-    line(
+    write_line(
         out,
         "Transfer rate",
         format_args!("{received:.2} [Kbytes/sec] received"),
     );
-    lines(out, report.sent_rates());
+    write_lines(out, report.sent_rates());
 }
 
-fn columns(report: &AbReport) -> [(&'static str, &'static str, &Column); 4] {
+fn columns(report: &AbReport) -> [(&'static str, &'static str, &TimesColumn); 4] {
     let times = &report.tally.times;
     [
         ("Connect:", "the initial connection time", &times.connect),
@@ -139,7 +139,7 @@ fn with_deviations(report: &AbReport, out: &mut String) {
     }
 }
 
-fn short(report: &AbReport, out: &mut String) {
+fn write_short_times(report: &AbReport, out: &mut String) {
     *out += "              min   avg   max\n";
     for (name, _, column) in columns(report) {
         *out += &format!(
@@ -151,7 +151,7 @@ fn short(report: &AbReport, out: &mut String) {
     }
 }
 
-fn percentages(report: &AbReport, out: &mut String) {
+fn write_percentages(report: &AbReport, out: &mut String) {
     *out += "\nPercentage of the requests served within a certain time (ms)\n";
     for percent in PERCENTAGES {
         let within = whole_ms(report.served_within_ms(percent));

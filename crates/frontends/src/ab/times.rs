@@ -25,12 +25,12 @@ impl RequestTimes {
 
 /// Times in one column, in milliseconds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Column {
+pub(super) struct TimesColumn {
     times: TimeSummary,
     spread: Distribution,
 }
 
-impl Column {
+impl TimesColumn {
     pub(super) fn add(&mut self, time: Nanos) {
         self.times.add(time);
         self.spread.record(time);
@@ -76,8 +76,8 @@ impl Column {
     }
 }
 
-impl Tally for Column {
-    fn merge(&mut self, other: Column) {
+impl Tally for TimesColumn {
+    fn merge(&mut self, other: TimesColumn) {
         self.times.merge(other.times);
         self.spread.merge(&other.spread);
     }
@@ -89,18 +89,18 @@ fn ms(time: Nanos) -> f64 {
 
 /// Times in all of ab's columns.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Times {
+pub(super) struct ColumnTimes {
     /// Time for the connect and the TLS handshake.
-    pub(super) connect: Column,
+    pub(super) connect: TimesColumn,
     /// Time from the first byte sent to the end of the request.
-    pub(super) processing: Column,
+    pub(super) processing: TimesColumn,
     /// Time from the first byte sent to the first byte received.
-    pub(super) waiting: Column,
+    pub(super) waiting: TimesColumn,
     /// Time of the whole request.
-    pub(super) total: Column,
+    pub(super) total: TimesColumn,
 }
 
-impl Times {
+impl ColumnTimes {
     pub(super) fn add(&mut self, row: &RequestTimes) {
         self.connect.add(row.connect);
         self.total.add(row.total());
@@ -111,8 +111,8 @@ impl Times {
     }
 }
 
-impl Tally for Times {
-    fn merge(&mut self, other: Times) {
+impl Tally for ColumnTimes {
+    fn merge(&mut self, other: ColumnTimes) {
         self.connect.merge(other.connect);
         self.processing.merge(other.processing);
         self.waiting.merge(other.waiting);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn figures_are_in_milliseconds_and_medians_those_of_ab() {
-        let mut column = Column::default();
+        let mut column = TimesColumn::default();
         assert_eq!((column.mean_ms(), column.median_ms()), (0.0, 0.0));
         for ms in [1, 2, 3, 4] {
             column.add(Nanos::from_millis(ms));

@@ -5,21 +5,21 @@ use prony_load::script::{RequestEnd, ResponseView};
 use prony_record::Negotiated;
 
 use super::request::Http10Request;
-use crate::output::{complain, note, print};
+use crate::output::{complain, print, print_error};
 
 /// Maximum number of body bytes that are printed for each response.
 const PRINTED_BYTES_MAX: usize = 8192;
 
 /// Printer of the messages that the verbosity (`-v`) selects.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Trace {
+pub(super) struct VerboseTrace {
     verbosity: u32,
 }
 
-impl Trace {
+impl VerboseTrace {
     /// Creates a trace with this verbosity.
-    pub(super) fn new(verbosity: u32) -> Trace {
-        Trace { verbosity }
+    pub(super) fn new(verbosity: u32) -> VerboseTrace {
+        VerboseTrace { verbosity }
     }
 
     /// Returns the number of body bytes to capture.
@@ -57,7 +57,7 @@ impl Trace {
         if let (true, Some(version), Some(cipher)) =
             (self.prints_responses(), &agreed.tls, &agreed.cipher)
         {
-            note(&format!(
+            print_error(&format!(
                 "Transport Protocol      :{version}\nCipher Suite Name       :{}\n",
                 openssl_name(cipher)
             ));

@@ -65,15 +65,15 @@ impl RequestData {
             && kind == DataKind::Binary
             && let Some(name) = value.strip_prefix(b"@")
         {
-            self.file = Some(path(name)?);
+            self.file = Some(file_path(name)?);
             return Ok(());
         }
         // The file is no longer the only piece, so it is read and joined with the other pieces as
         // text.
         if let Some(file) = self.file.take() {
-            self.pieces = read(&file)?;
+            self.pieces = read_file(&file)?;
         }
-        let piece = piece(value, kind)?;
+        let piece = data_piece(value, kind)?;
         if !is_first {
             self.pieces.extend_from_slice(separator.as_bytes());
         }
@@ -96,20 +96,20 @@ impl RequestData {
     /// Returns the data as a query, for `-G`.
     pub(super) fn into_query(mut self) -> Result<String, SettingsError> {
         if let Some(file) = self.file.take() {
-            self.pieces = read(&file)?;
+            self.pieces = read_file(&file)?;
         }
         String::from_utf8(self.pieces).map_err(|_| "the query is not UTF-8 text".into())
     }
 }
 
-fn piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, SettingsError> {
+fn data_piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, SettingsError> {
     match (kind, value.strip_prefix(b"@")) {
         (DataKind::Text, Some(name)) => {
-            let bytes = read(&path(name)?)?;
+            let bytes = read_file(&file_path(name)?)?;
             let kept = bytes.into_iter().filter(|byte| !b"\r\n\0".contains(byte));
             Ok(kept.collect())
         }
-        (DataKind::Binary, Some(name)) => read(&path(name)?),
+        (DataKind::Binary, Some(name)) => read_file(&file_path(name)?),
         (DataKind::UrlEncoded, _) => url_encoded(value),
         _ => Ok(value.to_vec()),
     }
@@ -122,7 +122,7 @@ fn url_encoded(value: &[u8]) -> Result<Vec<u8>, SettingsError> {
     let (name, content) = match sign {
         None => (&[][..], value.to_vec()),
         Some(at) if value[at] == b'=' => (&value[..at], value[at + 1..].to_vec()),
-        Some(at) => (&value[..at], read(&path(&value[at + 1..])?)?),
+        Some(at) => (&value[..at], read_file(&file_path(&value[at + 1..])?)?),
     };
     let mut piece = name.to_vec();
     if !name.is_empty() {
@@ -133,7 +133,7 @@ fn url_encoded(value: &[u8]) -> Result<Vec<u8>, SettingsError> {
 }
 
 /// Converts the name of a file to a path. Rejects standard input.
-fn path(name: &[u8]) -> Result<PathBuf, SettingsError> {
+fn file_path(name: &[u8]) -> Result<PathBuf, SettingsError> {
     match std::str::from_utf8(name) {
         Ok("-") => {
             let error = SettingsError::from("@- is standard input");
@@ -145,7 +145,7 @@ fn path(name: &[u8]) -> Result<PathBuf, SettingsError> {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
+fn read_file(file: &Path) -> Result<Vec<u8>, SettingsError> {
     input_file::read(file, DATA_BYTES_MAX)
         .map_err(|error| SettingsError::from(error.to_string()).at(file.display().to_string()))
 }

@@ -13,7 +13,7 @@ use prony_load::SettingsError;
 /// Returns a message if a quote is not closed, or if the text contains shell syntax other than
 /// words.
 pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, SettingsError> {
-    let mut splitter = Splitter {
+    let mut splitter = WordSplitter {
         rest: text.chars().peekable(),
         words: Vec::new(),
         word: None,
@@ -23,14 +23,14 @@ pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, SettingsError> {
 }
 
 /// Progress of splitting a command into words.
-struct Splitter<'a> {
+struct WordSplitter<'a> {
     rest: Peekable<Chars<'a>>,
     words: Vec<Vec<u8>>,
     /// The current word; `None` between words.
     word: Option<Vec<u8>>,
 }
 
-impl Splitter<'_> {
+impl WordSplitter<'_> {
     fn run(&mut self) -> Result<(), SettingsError> {
         while let Some(c) = self.rest.next() {
             match c {

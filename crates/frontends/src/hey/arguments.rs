@@ -58,7 +58,7 @@ impl From<FlagError> for HeyError {
     }
 }
 
-fn load(error: impl Into<SettingsError>) -> HeyError {
+fn load_error(error: impl Into<SettingsError>) -> HeyError {
     HeyError::Load(Some(error.into()))
 }
 
@@ -178,7 +178,7 @@ impl HeyArguments {
             other => {
                 let error = SettingsError::from("the only output besides the summary is \"csv\"")
                     .hint_in_parentheses("hey would treat this value as a Go template");
-                return Err(load(error.at(format!("-o {other}"))));
+                return Err(load_error(error.at(format!("-o {other}"))));
             }
         };
         let progress = match input.progress.as_str() {
@@ -186,7 +186,7 @@ impl HeyArguments {
             "none" => false,
             other => {
                 let error = SettingsError::from("use lines or none");
-                return Err(load(error.at(format!("-progress {other}"))));
+                return Err(load_error(error.at(format!("-progress {other}"))));
             }
         };
         let method = match input.method.to_uppercase() {
@@ -234,10 +234,12 @@ impl HeyArguments {
 impl FlagValues {
     fn check_counts(&self) -> Result<(), HeyError> {
         match self.z {
-            Some(_) if self.c <= 0 => Err(load("-c cannot be smaller than 1.")),
+            Some(_) if self.c <= 0 => Err(load_error("-c cannot be smaller than 1.")),
             Some(_) => Ok(()),
-            None if self.n <= 0 || self.c <= 0 => Err(load("-n and -c cannot be smaller than 1.")),
-            None if self.n < self.c => Err(load("-n cannot be less than -c.")),
+            None if self.n <= 0 || self.c <= 0 => {
+                Err(load_error("-n and -c cannot be smaller than 1."))
+            }
+            None if self.n < self.c => Err(load_error("-n cannot be less than -c.")),
             None => Ok(()),
         }
     }
@@ -251,12 +253,14 @@ impl FlagValues {
         notes: &mut Vec<String>,
     ) -> Result<BTreeMap<String, String>, HeyError> {
         let unreadable = |input: &str| {
-            load(format!(
+            load_error(format!(
                 "could not parse the provided input; input = {input}"
             ))
         };
         if !self.old_header.is_empty() {
-            return Err(load("Flag '-h' is deprecated, please use '-H' instead."));
+            return Err(load_error(
+                "Flag '-h' is deprecated, please use '-H' instead.",
+            ));
         }
         let mut headers = BTreeMap::new();
         let mut set = |name: &str, value: &str| headers.insert(name.to_owned(), value.to_owned());
@@ -345,7 +349,7 @@ impl HeyProxy {
     fn parse(text: &str) -> Result<HeyProxy, HeyError> {
         let engines = text
             .parse()
-            .map_err(|error: SettingsError| load(error.at("-x")))?;
+            .map_err(|error: SettingsError| load_error(error.at("-x")))?;
         let address = text.split_once("://").map_or(text, |(_, rest)| rest);
         let address = address.rsplit('@').next().unwrap_or_default();
         Ok(HeyProxy {

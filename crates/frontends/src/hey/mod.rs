@@ -25,8 +25,10 @@ use self::options::RequestDistribution;
 use self::print::{HeyResults, timeline};
 use self::watch::{CollectedRequests, HeyWatch};
 use crate::Tool;
-use crate::output::{complain, note, print, record_write};
-use crate::session::{self, Ending, PeriodicCallback, Session, file_error, resolve};
+use crate::output::{complain, print, print_error, record_write};
+use crate::session::{
+    self, PeriodicCallback, ToolEnding, ToolSession, file_error, resolve_literal,
+};
 
 const TOOL: &str = "hey";
 
@@ -37,25 +39,24 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs hey's front end; see [`crate::Tool::run`].
-pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
+pub(crate) fn run(arguments: &[OsString], session: &ToolSession) -> ToolEnding {
     match HeyArguments::read(arguments) {
-        Ok(arguments) => {
-            load(&arguments, session).unwrap_or_else(|error| session::report(&error, Tool::Hey))
-        }
-        Err(wrong) => refuse(&wrong),
+        Ok(arguments) => run_load(&arguments, session)
+            .unwrap_or_else(|error| session::report_error(&error, Tool::Hey)),
+        Err(wrong) => report_error(&wrong),
     }
 }
 
 /// Reports invalid arguments as hey does.
-fn refuse(wrong: &HeyError) -> Ending {
+fn report_error(wrong: &HeyError) -> ToolEnding {
     let usage = usage::usage(std::thread::available_parallelism().map_or(1, |n| n.get()));
     let (text, ending) = match wrong {
-        HeyError::Flag(FlagError::Help) => (usage, Ending::Done),
-        HeyError::Flag(why) => (format!("{why}\n{usage}"), Ending::Wrong),
-        HeyError::Load(None) => (format!("{usage}\n"), Ending::Wrong),
-        HeyError::Load(Some(why)) => (format!("{why}\n\n{usage}\n"), Ending::Wrong),
+        HeyError::Flag(FlagError::Help) => (usage, ToolEnding::Done),
+        HeyError::Flag(why) => (format!("{why}\n{usage}"), ToolEnding::Wrong),
+        HeyError::Load(None) => (format!("{usage}\n"), ToolEnding::Wrong),
+        HeyError::Load(Some(why)) => (format!("{why}\n\n{usage}\n"), ToolEnding::Wrong),
     };
-    note(&text);
+    print_error(&text);
     ending
 }
 
@@ -69,7 +70,7 @@ fn spread(arguments: &HeyArguments) -> RequestDistribution {
     let mut question = arguments.options(RequestDistribution::connections(1));
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
-    let spec = resolve(&arguments.url, &question).ok();
+    let spec = resolve_literal(&arguments.url, &question).ok();
     let response = spec.and_then(|spec| probe(&spec, 0, PROBE_TIMEOUT).ok());
     match response
         .and_then(|response| response.negotiated.alpn)
@@ -81,7 +82,7 @@ fn spread(arguments: &HeyArguments) -> RequestDistribution {
 }
 
 /// Opens the input and output files, so that errors are reported before the load.
-fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, SpecError> {
+fn open_files(arguments: &HeyArguments) -> Result<Option<(File, String)>, SpecError> {
     if let Some(body) = &arguments.body_file {
         File::open(body).map_err(|error| {
             SettingsError::from(format!("open {}: {error}", body.display())).at("-D")
@@ -97,12 +98,12 @@ fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, SpecError> 
     }
 }
 
-fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, SpecError> {
+fn run_load(arguments: &HeyArguments, session: &ToolSession) -> Result<ToolEnding, SpecError> {
     for remark in &arguments.notes {
         complain(TOOL, remark);
     }
-    let timeline_file = files(arguments)?;
-    let mut spec = resolve(&arguments.url, &arguments.options(spread(arguments)))?;
+    let timeline_file = open_files(arguments)?;
+    let mut spec = resolve_literal(&arguments.url, &arguments.options(spread(arguments)))?;
     if arguments.redirects {
         // hey stops with an error after 10 redirects.
         spec.fail_redirects_beyond_limit();
@@ -121,21 +122,21 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, SpecError
         every: PROGRESS_INTERVAL,
         call: &mut print_progress,
     });
-    let loaded = session::run(session, &spec, Some(&watch), tick)?;
+    let loaded = session::run_load(session, &spec, Some(&watch), tick)?;
     if let Some((mut file, name)) = timeline_file {
         let written = file.write_all(timeline(&loaded.record.series).as_bytes());
         written.map_err(|error| file_error(&name, &error))?;
     }
-    Ok(report(arguments, session, &loaded, watch.noted()))
+    Ok(report_results(arguments, session, &loaded, watch.noted()))
 }
 
 /// Prints the results.
-fn report(
+fn report_results(
     arguments: &HeyArguments,
-    session: &Session,
+    session: &ToolSession,
     loaded: &RunResult,
     noted: CollectedRequests,
-) -> Ending {
+) -> ToolEnding {
     let asked = FailedRequestInfo {
         method: &arguments.method,
         url: &arguments.url,

@@ -116,7 +116,7 @@ impl HeyWatch {
 
 impl Director for HeyWatch {
     fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
-        Ok(Box::new(Watcher {
+        Ok(Box::new(WorkerRecorder {
             watch: self,
             noted: CollectedRequests::default(),
         }))
@@ -131,12 +131,12 @@ impl Director for HeyWatch {
 }
 
 /// Collects the data about the requests of one worker.
-struct Watcher<'a> {
+struct WorkerRecorder<'a> {
     watch: &'a HeyWatch,
     noted: CollectedRequests,
 }
 
-impl Script for Watcher<'_> {
+impl Script for WorkerRecorder<'_> {
     fn next(&mut self, user: u32, now: Nanos) -> UserStep {
         let is_over = self.watch.until.is_some_and(|until| now >= until);
         if is_over || u64::from(user) >= self.watch.workers {

@@ -93,7 +93,7 @@ impl SiegeArguments {
     ///
     /// An error that names the invalid option.
     pub(super) fn parse(words: &[OsString]) -> Result<SiegeArguments, SettingsError> {
-        let words: Vec<String> = words.iter().map(text).collect::<Result<_, _>>()?;
+        let words: Vec<String> = words.iter().map(word_text).collect::<Result<_, _>>()?;
         let mut flags = Vec::new();
         let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, &words);
         while let Some(read) = options.next() {
@@ -110,7 +110,7 @@ impl SiegeArguments {
     }
 }
 
-fn text(word: &OsString) -> Result<String, SettingsError> {
+fn word_text(word: &OsString) -> Result<String, SettingsError> {
     let text = word.to_str().map(str::to_owned);
     text.ok_or_else(|| SettingsError::from("not UTF-8 text").at(format!("\"{}\"", word.display())))
 }

@@ -3,7 +3,7 @@
 use http_auth::{PasswordClient, PasswordParams};
 
 use super::listed::Method;
-use super::settings::Login;
+use super::settings::SiegeLogin;
 use super::url::SiegeUrl;
 
 /// A user's credentials for one server, which requested them with a challenge. They are sent only
@@ -20,7 +20,7 @@ impl Authentication {
     /// or scheme matches.
     pub(super) fn choose(
         challenges: &[&str],
-        logins: &[Login],
+        logins: &[SiegeLogin],
         url: &SiegeUrl,
     ) -> Option<Authentication> {
         let mut builder = PasswordClient::builder();
@@ -33,7 +33,7 @@ impl Authentication {
             PasswordClient::Digest(client) => client.realm(),
             _ => "",
         };
-        let own = |login: &Login| (login.name.clone(), login.password.clone());
+        let own = |login: &SiegeLogin| (login.name.clone(), login.password.clone());
         let of_realm = logins
             .iter()
             .find(|login| login.realm.as_deref() == Some(realm));
@@ -81,7 +81,10 @@ mod tests {
     }
 
     fn header(challenges: &[&str], logins: &[&str], at: &str) -> Option<String> {
-        let logins: Vec<Login> = logins.iter().map(|login| Login::parse(login)).collect();
+        let logins: Vec<SiegeLogin> = logins
+            .iter()
+            .map(|login| SiegeLogin::parse(login))
+            .collect();
         Authentication::choose(challenges, &logins, &url(at))?.header(Method::Get, &url(at), b"")
     }
 
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn digest_counts_its_uses() {
         let asked = ["Digest realm=\"R\", nonce=\"abc\", qop=\"auth\", opaque=\"o\""];
-        let login = [Login::parse("me:secret:R")];
+        let login = [SiegeLogin::parse("me:secret:R")];
         let mut authentication =
             Authentication::choose(&asked, &login, &url("http://h.test/")).unwrap();
         let to = url("http://h.test/x?y=1");
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn credentials_are_not_sent_to_other_servers() {
-        let login = [Login::parse("a:b")];
+        let login = [SiegeLogin::parse("a:b")];
         let mut authentication =
             Authentication::choose(&["Basic realm=\"R\""], &login, &url("http://h.test/")).unwrap();
         assert!(

@@ -137,7 +137,7 @@ const UNCHANGED_EXTENSIONS: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf c
 /// # Errors
 ///
 /// The file can't be read.
-fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
+fn read_file(file: &Path) -> Result<Vec<u8>, SettingsError> {
     input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
         let place = format!("unable to open file: {}", file.display());
         SettingsError::from(error.to_string()).at(place)
@@ -145,7 +145,7 @@ fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
 }
 
 fn read_body(file: &Path) -> Result<Vec<u8>, SettingsError> {
-    let bytes = read(file)?;
+    let bytes = read_file(file)?;
     let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
     let is_binary = std::str::from_utf8(&bytes).is_err() || bytes.contains(&0);
     if is_binary
@@ -175,7 +175,7 @@ impl UrlFile {
     ///
     /// The file can't be read, or has an invalid line.
     pub(super) fn read(path: &Path, escape: bool) -> Result<UrlFile, SettingsError> {
-        let bytes = read(path)
+        let bytes = read_file(path)
             .map_err(|error| error.hint("name a URL or a file of URLs (siege --help shows how)"))?;
         UrlFile::parse(
             &String::from_utf8_lossy(input_file::without_byte_order_mark(&bytes)),

@@ -31,26 +31,26 @@ use prony_load::{
 
 use self::arguments::SiegeArguments;
 use self::listed::{ListedRequest, Method, UrlFile};
-use self::rc::Rc;
+use self::rc::RcFile;
 use self::report::SiegeReport;
 use self::request::RequestForm;
-use self::script::Siege;
-use self::settings::Settings;
+use self::script::SiegeDirector;
+use self::settings::SiegeSettings;
 use self::user::SharedSettings;
-use self::verbose::Printer;
+use self::verbose::LinePrinter;
 use crate::Tool;
-use crate::output::{complain, note, print};
-use crate::session::{self, Ending, PUBLIC, Session};
+use crate::output::{complain, print, print_error};
+use crate::session::{self, PUBLIC, ToolEnding, ToolSession};
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// Runs siege's front end; see [`crate::Tool::run`].
-pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
+pub(crate) fn run(arguments: &[OsString], session: &ToolSession) -> ToolEnding {
     match prepare(arguments) {
-        Ok(Prepared::Printed) => Ending::Done,
-        Ok(Prepared::SharedSettings(course)) => besiege(&course, session),
-        Err(error) => session::report(&error, Tool::Siege),
+        Ok(PreparedRun::Printed) => ToolEnding::Done,
+        Ok(PreparedRun::Load(shared)) => besiege(&shared, session),
+        Err(error) => session::report_error(&error, Tool::Siege),
     }
 }
 
@@ -66,27 +66,27 @@ pub(crate) const NOTATION: Notation = Notation::Options(&[
 ]);
 
 /// Outcome of processing the arguments.
-enum Prepared {
+enum PreparedRun {
     /// The requested text has been printed, and no load runs.
     Printed,
     /// A load to run.
-    SharedSettings(Box<SharedSettings>),
+    Load(Box<SharedSettings>),
 }
 
-fn prepare(words: &[OsString]) -> Result<Prepared, SpecError> {
+fn prepare(words: &[OsString]) -> Result<PreparedRun, SpecError> {
     let arguments = SiegeArguments::parse(words)?;
     let last = |letter: char| arguments.flags.iter().rev().find(|flag| flag.0 == letter);
     if last('V').is_some() {
-        note(&format!("{}\n", shown::version()));
-        return Ok(Prepared::Printed);
+        print_error(&format!("{}\n", shown::version()));
+        return Ok(PreparedRun::Printed);
     }
     if last('h').is_some() {
-        note(&format!("{}\n", shown::version()));
+        print_error(&format!("{}\n", shown::version()));
         print(shown::usage());
-        return Ok(Prepared::Printed);
+        return Ok(PreparedRun::Printed);
     }
-    let typed_rc = last('R').and_then(|(_, file)| file.as_deref());
-    let mut rc = Rc::load(typed_rc.map(Path::new))?;
+    let named_file = last('R').and_then(|(_, file)| file.as_deref());
+    let mut rc = RcFile::load(named_file.map(Path::new))?;
     rc.settings.type_over(&arguments.flags)?;
     for remark in &rc.remarks {
         complain("siege", remark);
@@ -102,17 +102,17 @@ fn prepare(words: &[OsString]) -> Result<Prepared, SpecError> {
         );
     }
     if let Some(conflict) = rc.settings.settle() {
-        note(&format!("{conflict}\n"));
+        print_error(&format!("{conflict}\n"));
     }
     if last('C').is_some() {
         print(&shown::configuration(&rc));
-        return Ok(Prepared::Printed);
+        return Ok(PreparedRun::Printed);
     }
-    course(rc.settings).map(|course| Prepared::SharedSettings(Box::new(course)))
+    shared_settings(rc.settings).map(|shared| PreparedRun::Load(Box::new(shared)))
 }
 
 /// Reads the list of URLs and prepares the load.
-fn course(settings: Settings) -> Result<SharedSettings, SpecError> {
+fn shared_settings(settings: SiegeSettings) -> Result<SharedSettings, SpecError> {
     let list = match &settings.url {
         Some(url) => {
             let mut wanted = ListedRequest::parse(url, settings.escape)?;
@@ -152,7 +152,7 @@ fn course(settings: Settings) -> Result<SharedSettings, SpecError> {
 }
 
 /// Returns the engine's settings for the load. A script provides the requests.
-fn options(settings: &Settings) -> Result<LoadSettings, SettingsError> {
+fn engine_settings(settings: &SiegeSettings) -> Result<LoadSettings, SettingsError> {
     let timeout = Duration::from_secs(settings.timeout_s.max(1));
     if settings.key.is_some() && settings.certificate.is_none() {
         return Err("ssl-key needs an ssl-cert".into());
@@ -205,40 +205,41 @@ fn options(settings: &Settings) -> Result<LoadSettings, SettingsError> {
     })
 }
 
-fn besiege(course: &SharedSettings, session: &Session) -> Ending {
-    let settings = &course.settings;
+fn besiege(shared: &SharedSettings, session: &ToolSession) -> ToolEnding {
+    let settings = &shared.settings;
     let resolved = RequestForm::new(settings)
         .map_err(SpecError::from)
         .and_then(|form| {
-            let spec = session::resolve(&course.list[0].url.text(), &options(settings)?)?;
-            check(course, &form, &spec)?;
+            let spec =
+                session::resolve_literal(&shared.list[0].url.text(), &engine_settings(settings)?)?;
+            check_requests(shared, &form, &spec)?;
             Ok((form, spec))
         });
     let (form, spec) = match resolved {
         Ok(resolved) => resolved,
-        Err(error) => return session::report(&error, Tool::Siege),
+        Err(error) => return session::report_error(&error, Tool::Siege),
     };
     let is_announced = !settings.get && !settings.quiet;
     if is_announced {
         let end = if settings.verbose { "\n" } else { "" };
-        note(&format!(
+        print_error(&format!(
             "** {}\n** Preparing {} concurrent users for battle.\nThe server is now under siege...{end}",
             shown::version(),
             settings.users
         ));
     }
-    let printer = Printer::start(verbose::LineFormat::new(settings));
-    let siege = Siege::new(course, &form, spec.writer(), printer.lines());
-    let loaded = session::run(session, &spec, Some(&siege), None);
+    let printer = LinePrinter::start(verbose::LineFormat::new(settings));
+    let siege = SiegeDirector::new(shared, &form, spec.writer(), printer.lines());
+    let loaded = session::run_load(session, &spec, Some(&siege), None);
     let tally = siege.into_tally();
     printer.finish();
     let elapsed_s = match loaded {
         Ok(loaded) => loaded.record.totals.elapsed_s,
-        Err(error) => return session::report(&error, Tool::Siege),
+        Err(error) => return session::report_error(&error, Tool::Siege),
     };
     let is_interrupted = session.stop.is_asked();
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
-        note("\nLifting the server siege...");
+        print_error("\nLifting the server siege...");
     }
     let report = SiegeReport { tally, elapsed_s };
     print_report(settings, &report);
@@ -247,9 +248,13 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
 
 /// Checks that every request of the list can be built. During the load, a request can then fail to
 /// be built only if its URL comes from a response.
-fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result<(), SpecError> {
+fn check_requests(
+    shared: &SharedSettings,
+    form: &RequestForm,
+    spec: &LoadSpec,
+) -> Result<(), SpecError> {
     let writer = spec.writer();
-    for wanted in course.list.iter().chain(&course.logins) {
+    for wanted in shared.list.iter().chain(&shared.logins) {
         let bytes = form.write(wanted, None, None);
         let url = wanted.url.text();
         writer
@@ -260,19 +265,19 @@ fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result
 }
 
 /// Prints the report and writes the log file.
-fn print_report(settings: &Settings, report: &SiegeReport) {
+fn print_report(settings: &SiegeSettings, report: &SiegeReport) {
     let is_given_up = settings.failures > 0 && report.tally.failed >= settings.failures;
     if settings.json {
         print(&report.json());
     } else if !settings.quiet {
         if is_given_up {
             let begin = if settings.verbose { "" } else { "\n" };
-            note(&format!(
+            print_error(&format!(
                 "{begin}siege aborted due to excessive socket failure; you\n\
                  can change the failure threshold, failures, in the configuration file\n"
             ));
         }
-        note(&format!("\n{}", report.text()));
+        print_error(&format!("\n{}", report.text()));
     }
     if !settings.logging {
         return;
@@ -291,7 +296,7 @@ fn print_report(settings: &Settings, report: &SiegeReport) {
         ));
     }
     if let Err(error) = log::append(&settings.log, settings.mark.as_deref(), &lines) {
-        note(&format!(
+        print_error(&format!(
             "[error] unable to create log file: {shown}: {error}\n"
         ));
     }

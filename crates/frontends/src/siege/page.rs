@@ -16,22 +16,27 @@ const DECODED_BYTES_MAX: usize = 16 << 20;
 
 /// URLs to which a page refers. Each URL is listed once, in the order of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct PageReferences {
     /// URLs to fetch as parts of the page.
     pub(super) parts: Vec<SiegeUrl>,
     /// Target of `<meta http-equiv="refresh">`.
     pub(super) refresh: Option<SiegeUrl>,
 }
 
-impl Page {
+impl PageReferences {
     /// Parses a page that was loaded from `url`. Skips references that can't be requested.
-    pub(super) fn read(body: &[u8], coding: Option<&str>, url: &SiegeUrl, escape: bool) -> Page {
+    pub(super) fn read(
+        body: &[u8],
+        coding: Option<&str>,
+        url: &SiegeUrl,
+        escape: bool,
+    ) -> PageReferences {
         let html = unpacked(body, coding, DECODED_BYTES_MAX);
         let mut emitter = DefaultEmitter::default();
         // With this setting, text in scripts and style sheets that looks like a tag is not treated
         // as one.
         emitter.naively_switch_states(true);
-        let mut page = Page::default();
+        let mut page = PageReferences::default();
         let mut seen = HashSet::new();
         let mut base = url.clone();
         for token in Tokenizer::new_with_emitter(&*html, emitter) {
@@ -106,9 +111,9 @@ mod tests {
 
     use super::*;
 
-    fn read(html: &str) -> Page {
+    fn read(html: &str) -> PageReferences {
         let url = SiegeUrl::parse("http://a.test/dir/page", true).unwrap();
-        Page::read(html.as_bytes(), None, &url, true)
+        PageReferences::read(html.as_bytes(), None, &url, true)
     }
 
     fn parts(html: &str) -> Vec<String> {

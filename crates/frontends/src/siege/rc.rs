@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use super::arguments::{Repetitions, seconds_of};
 use super::listed::Method;
-use super::settings::{Login, Settings};
+use super::settings::{SiegeLogin, SiegeSettings};
 use super::variables::Variables;
 use prony_load::SettingsError;
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
 /// A parsed configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rc {
-    pub(super) settings: Settings,
+pub(super) struct RcFile {
+    pub(super) settings: SiegeSettings,
     /// Path of the file, if there is one.
     pub(super) path: Option<PathBuf>,
     /// Warnings about unsupported keys and undefined variables.
     pub(super) remarks: Vec<String>,
 }
 
-impl Rc {
+impl RcFile {
     /// Reads the configuration file that is given, or else the one that SIEGERC names. Without
     /// either, reads the first of `~/.siege/siege.conf` and `/etc/siege/siegerc` that exists, or
     /// uses the defaults. Never creates a file.
@@ -28,7 +28,7 @@ impl Rc {
     /// # Errors
     ///
     /// An error that names an unreadable file or an invalid line.
-    pub(super) fn load(file: Option<&Path>) -> Result<Rc, SettingsError> {
+    pub(super) fn load(file: Option<&Path>) -> Result<RcFile, SettingsError> {
         let named = file
             .map(Path::to_owned)
             .or_else(|| std::env::var_os("SIEGERC").map(PathBuf::from));
@@ -42,8 +42,8 @@ impl Rc {
             }
         };
         let Some(path) = path else {
-            return Ok(Rc {
-                settings: Settings::template(),
+            return Ok(RcFile {
+                settings: SiegeSettings::template(),
                 path: None,
                 remarks: Vec::new(),
             });
@@ -54,8 +54,8 @@ impl Rc {
         })?;
         let shown = path.display().to_string();
         let text = input_file::without_byte_order_mark(&text);
-        let (settings, remarks) = parse(&String::from_utf8_lossy(text), &shown)?;
-        Ok(Rc {
+        let (settings, remarks) = parse_rc(&String::from_utf8_lossy(text), &shown)?;
+        Ok(RcFile {
             settings,
             path: Some(path),
             remarks,
@@ -63,8 +63,8 @@ impl Rc {
     }
 }
 
-fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), SettingsError> {
-    let mut settings = Settings::bare();
+fn parse_rc(text: &str, shown: &str) -> Result<(SiegeSettings, Vec<String>), SettingsError> {
+    let mut settings = SiegeSettings::bare();
     let mut variables = Variables::default();
     let mut remarks = Vec::new();
     let mut used = Vec::new();
@@ -134,7 +134,7 @@ fn wrong(cause: String) -> RcError {
     RcError::Wrong(cause.into())
 }
 
-fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError> {
+fn apply(settings: &mut SiegeSettings, key: &str, value: &str) -> Result<(), RcError> {
     // A key without a value has no effect.
     if value.is_empty() && key != "accept-encoding" {
         return if KEYS.split(' ').any(|known| known == key) {
@@ -184,9 +184,9 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError>
         "accept-encoding" => settings.encoding = value.to_owned(),
         "nofollow" => settings.left_alone.push(value.to_owned()),
         "header" => settings.add_header(value).map_err(RcError::Wrong)?,
-        "login" => settings.logins.push(Login::parse(value)),
+        "login" => settings.logins.push(SiegeLogin::parse(value)),
         "proxy-host" => settings.proxy_host = Some(value.to_owned()),
-        "proxy-login" => settings.proxy_logins.push(Login::parse(value)),
+        "proxy-login" => settings.proxy_logins.push(SiegeLogin::parse(value)),
         "ssl-cert" => settings.certificate = Some(value.into()),
         "ssl-key" => settings.key = Some(value.into()),
         "ssl-ciphers" => settings.ciphers = Some(value.to_owned()),
@@ -204,7 +204,7 @@ const KEYS: &str = "verbose color quiet json_output show-logfile logging logfile
     debug";
 
 /// Returns the setting for a boolean key.
-fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
+fn switch<'s>(settings: &'s mut SiegeSettings, key: &str) -> Option<&'s mut bool> {
     Some(match key {
         "verbose" => &mut settings.verbose,
         "quiet" => &mut settings.quiet,
@@ -276,8 +276,8 @@ fn seconds(value: &str) -> Result<f64, RcError> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> (Settings, Vec<String>) {
-        parse(text, "rc").unwrap()
+    fn read(text: &str) -> (SiegeSettings, Vec<String>) {
+        parse_rc(text, "rc").unwrap()
     }
 
     #[test]
@@ -297,12 +297,12 @@ mod tests {
              unique = true\nchunked = true\ncache = false\nftp-login = x:y\n",
         );
         assert_eq!(remarks, Vec::<String>::new());
-        let login = |name: &str, password: &str, realm: Option<&str>| Login {
+        let login = |name: &str, password: &str, realm: Option<&str>| SiegeLogin {
             name: name.to_owned(),
             password: password.to_owned(),
             realm: realm.map(str::to_owned),
         };
-        let expected = Settings {
+        let expected = SiegeSettings {
             verbose: true,
             color: false,
             quiet: true,
@@ -347,7 +347,7 @@ mod tests {
             certificate: Some("c.pem".into()),
             key: Some("k.pem".into()),
             ciphers: Some("A:B".into()),
-            ..Settings::bare()
+            ..SiegeSettings::bare()
         };
         assert_eq!(settings, expected);
     }
@@ -359,7 +359,7 @@ mod tests {
             .filter(|key| *key != "accept-encoding")
             .map(|key| format!("{key} = \n"))
             .collect();
-        assert_eq!(read(&lines), (Settings::bare(), Vec::new()));
+        assert_eq!(read(&lines), (SiegeSettings::bare(), Vec::new()));
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
                 "rc:1: proxy-port: \"70000\" is not a number",
             ),
         ] {
-            assert_eq!(parse(text, "rc").unwrap_err().to_string(), expected);
+            assert_eq!(parse_rc(text, "rc").unwrap_err().to_string(), expected);
         }
     }
 }

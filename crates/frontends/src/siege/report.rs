@@ -96,13 +96,13 @@ fn tabbed(text: String, column: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Verdict;
+    use super::super::tally::ResponseClass;
     use super::*;
 
     fn report() -> SiegeReport {
         let mut tally = SiegeTally::default();
-        tally.response(Verdict::Success, Nanos::from_millis(250), 3 << 20);
-        tally.response(Verdict::Other, Nanos::from_millis(750), 1 << 19);
+        tally.response(ResponseClass::Success, Nanos::from_millis(250), 3 << 20);
+        tally.response(ResponseClass::Other, Nanos::from_millis(750), 1 << 19);
         tally.failure();
         SiegeReport {
             tally,

@@ -4,7 +4,7 @@ use http_auth::basic::encode_credentials;
 use prony_load::SettingsError;
 
 use super::listed::ListedRequest;
-use super::settings::Settings;
+use super::settings::SiegeSettings;
 
 /// Parts that are the same in all requests of a run. They are computed once.
 #[derive(Debug, Clone)]
@@ -27,13 +27,13 @@ impl RequestForm {
     /// # Errors
     ///
     /// A header can't be sent.
-    pub(super) fn new(settings: &Settings) -> Result<RequestForm, SettingsError> {
+    pub(super) fn new(settings: &SiegeSettings) -> Result<RequestForm, SettingsError> {
         for (name, value) in &settings.headers {
-            check(name, value)?;
+            check_header(name, value)?;
         }
-        check("User-Agent", &settings.user_agent)?;
-        check("Accept-Encoding", &settings.encoding)?;
-        check("Content-Type", &settings.content_type)?;
+        check_header("User-Agent", &settings.user_agent)?;
+        check_header("Accept-Encoding", &settings.encoding)?;
+        check_header("Content-Type", &settings.content_type)?;
         let text = |name: &str| {
             settings
                 .headers
@@ -141,7 +141,7 @@ impl RequestForm {
     }
 }
 
-fn check(name: &str, value: &str) -> Result<(), SettingsError> {
+fn check_header(name: &str, value: &str) -> Result<(), SettingsError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
         return Err(format!("\"{name}\" is not a valid header name").into());
@@ -164,17 +164,17 @@ fn check(name: &str, value: &str) -> Result<(), SettingsError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::Login;
+    use super::super::settings::SiegeLogin;
     use super::*;
 
-    fn settings() -> Settings {
-        Settings {
+    fn settings() -> SiegeSettings {
+        SiegeSettings {
             user_agent: "me".to_owned(),
-            ..Settings::template()
+            ..SiegeSettings::template()
         }
     }
 
-    fn written(settings: &Settings, line: &str) -> String {
+    fn written(settings: &SiegeSettings, line: &str) -> String {
         let wanted = ListedRequest::parse(line, true).unwrap();
         let bytes = RequestForm::new(settings)
             .unwrap()
@@ -241,7 +241,7 @@ mod tests {
         settings.proxy_host = Some("p.test".to_owned());
         assert!(written(&settings, "a.test/x").starts_with("GET http://a.test/x HTTP/1.1\r\n"));
         assert!(!written(&settings, "a.test/x").contains("Proxy-Authorization"));
-        settings.proxy_logins = vec![Login::parse("a:b")];
+        settings.proxy_logins = vec![SiegeLogin::parse("a:b")];
         let through = written(&settings, "a.test/x");
         assert!(
             through.contains("\r\nProxy-Authorization: Basic YTpi\r\n"),

@@ -4,7 +4,7 @@ use prony_load::response_head::texts;
 
 /// Parsed head of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Head<'a> {
+pub(super) struct ResponseHead<'a> {
     /// Protocol version, such as `HTTP/1.1`.
     pub(super) protocol: &'a str,
     pub(super) status: u16,
@@ -18,13 +18,13 @@ pub(super) struct Head<'a> {
     pub(super) challenges: Vec<&'a str>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> ResponseHead<'a> {
     /// Parses the head in a [`prony_load::script::ResponseView`].
-    pub(super) fn parse(text: &'a [u8], status: u16) -> Head<'a> {
-        let mut head = Head {
+    pub(super) fn parse(text: &'a [u8], status: u16) -> ResponseHead<'a> {
+        let mut head = ResponseHead {
             protocol: "HTTP/1.1",
             status,
-            ..Head::default()
+            ..ResponseHead::default()
         };
         let protocol = text.split(|byte| *byte == b' ').next();
         if let Some(Ok(protocol)) = protocol.map(std::str::from_utf8)
@@ -61,7 +61,7 @@ mod tests {
         let text = b"HTTP/1.0 302 Found\r\ncontent-type: Text/HTML; charset=utf-8\r\n\
             Content-Encoding: GZIP\r\nLocation: /x:y\r\nSet-Cookie: a=1\r\nset-cookie: b=2; Path=/\r\n\
             WWW-Authenticate: Basic realm=\"r\"\r\nX: \xff\r\n\r\n";
-        let expected = Head {
+        let expected = ResponseHead {
             protocol: "HTTP/1.0",
             status: 302,
             is_html: true,
@@ -70,12 +70,12 @@ mod tests {
             set_cookies: vec!["a=1", "b=2; Path=/"],
             challenges: vec!["Basic realm=\"r\""],
         };
-        assert_eq!(Head::parse(text, 302), expected);
+        assert_eq!(ResponseHead::parse(text, 302), expected);
     }
 
     #[test]
     fn an_empty_head_has_no_fields() {
-        let head = Head::parse(b"", 200);
+        let head = ResponseHead::parse(b"", 200);
         assert_eq!(
             (head.protocol, head.status, head.is_html),
             ("HTTP/1.1", 200, false)

@@ -17,10 +17,10 @@ use super::NOTATION;
 use super::listed::{ListedRequest, Method};
 use super::page::{PAGE_BYTES_MAX, unpacked};
 use super::request::RequestForm;
-use super::response::Head;
-use super::tally::{SiegeTally, Verdict};
-use super::user::{SharedSettings, User, UserAction, UserRequest};
-use super::verbose::{FinishedTransaction, Line};
+use super::response::ResponseHead;
+use super::tally::{ResponseClass, SiegeTally};
+use super::user::{SharedSettings, SiegeUser, UserAction, UserRequest};
+use super::verbose::{FinishedTransaction, OutputLine};
 use crate::output::system_message;
 use crate::tally::LoadTally;
 
@@ -35,26 +35,26 @@ const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
 const WRITTEN_REQUESTS_MAX: usize = 4096;
 
 /// State that all users of a run share.
-pub(super) struct Siege<'a> {
-    course: &'a SharedSettings,
+pub(super) struct SiegeDirector<'a> {
+    shared: &'a SharedSettings,
     form: &'a RequestForm,
     writer: Writer,
-    lines: SyncSender<Line>,
+    lines: SyncSender<OutputLine>,
     seed: u64,
     failures: AtomicU64,
     total: LoadTally<SiegeTally>,
 }
 
-impl<'a> Siege<'a> {
+impl<'a> SiegeDirector<'a> {
     /// Creates the shared state of a run. Lines of output are sent to `lines`.
     pub(super) fn new(
-        course: &'a SharedSettings,
+        shared: &'a SharedSettings,
         form: &'a RequestForm,
         writer: Writer,
-        lines: SyncSender<Line>,
-    ) -> Siege<'a> {
-        Siege {
-            course,
+        lines: SyncSender<OutputLine>,
+    ) -> SiegeDirector<'a> {
+        SiegeDirector {
+            shared,
             form,
             writer,
             lines,
@@ -70,37 +70,37 @@ impl<'a> Siege<'a> {
     }
 
     fn shows_requests(&self) -> bool {
-        let settings = &self.course.settings;
+        let settings = &self.shared.settings;
         (settings.get || settings.print) && !settings.quiet
     }
 
-    fn show(&self, line: Line) {
+    fn show(&self, line: OutputLine) {
         // The error is ignored, because a printer that has ended has already reported why.
         let _ = self.lines.send(line);
     }
 }
 
-impl Director for Siege<'_> {
+impl Director for SiegeDirector<'_> {
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
         let active_user = |number| ActiveUser {
-            user: User::new(number, self.course, self.seed),
+            user: SiegeUser::new(number, self.shared, self.seed),
             current: None,
             looked_up: None,
         };
-        Ok(Box::new(Worker {
+        Ok(Box::new(WorkerUsers {
             siege: self,
             first: users.first,
-            seats: (users.first..users.first + users.count)
+            users: (users.first..users.first + users.count)
                 .map(active_user)
                 .collect(),
-            listed: vec![None; self.course.list.len()],
+            listed: vec![None; self.shared.list.len()],
             others: HashMap::new(),
             tally: SiegeTally::default(),
         }))
     }
 
     fn capture(&self) -> CaptureSpec {
-        let settings = &self.course.settings;
+        let settings = &self.shared.settings;
         CaptureSpec {
             ends: true,
             heads: true,
@@ -115,13 +115,13 @@ impl Director for Siege<'_> {
 
 /// A user and its request in progress.
 struct ActiveUser {
-    user: User,
-    current: Option<Current>,
+    user: SiegeUser,
+    current: Option<RequestInProgress>,
     /// Request whose host name is being looked up, with the start time of the lookup.
     looked_up: Option<(UserRequest, Nanos)>,
 }
 
-struct Current {
+struct RequestInProgress {
     ask: UserRequest,
     asked: Nanos,
     /// Protocol and status of the response, once it is complete.
@@ -129,10 +129,10 @@ struct Current {
 }
 
 /// Users that one worker runs.
-struct Worker<'a> {
-    siege: &'a Siege<'a>,
+struct WorkerUsers<'a> {
+    siege: &'a SiegeDirector<'a>,
     first: u32,
-    seats: Vec<ActiveUser>,
+    users: Vec<ActiveUser>,
     /// Cached requests of the list, by index. These requests contain neither cookies nor
     /// credentials.
     listed: Vec<Option<Arc<Request>>>,
@@ -141,9 +141,9 @@ struct Worker<'a> {
     tally: SiegeTally,
 }
 
-impl Worker<'_> {
+impl WorkerUsers<'_> {
     fn active_user(&mut self, user: u32) -> &mut ActiveUser {
-        &mut self.seats[(user - self.first) as usize]
+        &mut self.users[(user - self.first) as usize]
     }
 
     /// Returns a user's request as bytes, or `None` while the host name is being looked up.
@@ -183,11 +183,11 @@ impl Worker<'_> {
     fn fail(&mut self, text: String) {
         self.tally.failure();
         self.siege.failures.fetch_add(1, Ordering::Relaxed);
-        self.siege.show(Line::Failed(text));
+        self.siege.show(OutputLine::Failed(text));
     }
 }
 
-impl Siege<'_> {
+impl SiegeDirector<'_> {
     fn write(
         &self,
         wanted: &ListedRequest,
@@ -206,7 +206,7 @@ impl Siege<'_> {
     /// Returns the name of a request in lines of output: the path for GET, otherwise
     /// the URL.
     fn shown(&self, wanted: &ListedRequest) -> Arc<str> {
-        if wanted.method == Method::Get && !self.course.settings.full_url {
+        if wanted.method == Method::Get && !self.shared.settings.full_url {
             wanted.url.path().into()
         } else {
             wanted.url.text().into()
@@ -236,7 +236,7 @@ fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
     )
 }
 
-impl Script for Worker<'_> {
+impl Script for WorkerUsers<'_> {
     fn next(&mut self, user: u32, now: Nanos) -> UserStep {
         let siege = self.siege;
         loop {
@@ -244,7 +244,7 @@ impl Script for Worker<'_> {
             let looked_up = self.active_user(user).looked_up.take();
             let (ask, since) = match looked_up {
                 Some(looked_up) => looked_up,
-                None => match self.active_user(user).user.turn(siege.course, failures) {
+                None => match self.active_user(user).user.turn(siege.shared, failures) {
                     UserAction::Rest(time) => return UserStep::Rest(time),
                     UserAction::Leave => return UserStep::Leave,
                     UserAction::UserRequest(ask) => (ask, now),
@@ -266,9 +266,9 @@ impl Script for Worker<'_> {
                         } else {
                             b"\n"
                         };
-                        siege.show(Line::Plain([request.bytes(), end].concat()));
+                        siege.show(OutputLine::Plain([request.bytes(), end].concat()));
                     }
-                    self.active_user(user).current = Some(Current {
+                    self.active_user(user).current = Some(RequestInProgress {
                         ask,
                         asked: now,
                         response: None,
@@ -291,8 +291,8 @@ impl Script for Worker<'_> {
 
     fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let siege = self.siege;
-        let settings = &siege.course.settings;
-        let head = Head::parse(response.head, response.status);
+        let settings = &siege.shared.settings;
+        let head = ResponseHead::parse(response.head, response.status);
         let active_user = self.active_user(user);
         let Some(current) = &mut active_user.current else {
             return;
@@ -305,7 +305,7 @@ impl Script for Worker<'_> {
                 "\r\n"
             };
             let text = [response.head, end.as_bytes(), b"\n"].concat();
-            siege.show(Line::Plain(text));
+            siege.show(OutputLine::Plain(text));
         }
         if settings.print && !settings.json {
             let text = [
@@ -313,16 +313,16 @@ impl Script for Worker<'_> {
                 &b"\n"[..],
             ]
             .concat();
-            siege.show(Line::Plain(text));
+            siege.show(OutputLine::Plain(text));
         }
         let complaint =
             active_user
                 .user
-                .responded(siege.course, &current.ask, &head, response.body);
+                .responded(siege.shared, &current.ask, &head, response.body);
         let seen = response.body.len();
         let is_looked_into = settings.print || settings.parser && head.is_html;
         if is_looked_into && response.length > seen as u64 {
-            siege.show(Line::Failed(format!(
+            siege.show(OutputLine::Failed(format!(
                 "{}: the page has {} bytes; only the first {seen} were parsed",
                 current.ask.wanted.url.text(),
                 response.length
@@ -335,7 +335,7 @@ impl Script for Worker<'_> {
 
     fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
         let siege = self.siege;
-        let settings = &siege.course.settings;
+        let settings = &siege.shared.settings;
         let Some(current) = self.active_user(user).current.take() else {
             return;
         };
@@ -356,13 +356,13 @@ impl Script for Worker<'_> {
             return;
         }
         let took = end.exchange.ended.since(current.asked);
-        let verdict = Verdict::of(status);
+        let verdict = ResponseClass::of(status);
         self.tally.response(verdict, took, body_bytes);
-        if verdict == Verdict::Failure {
+        if verdict == ResponseClass::Failure {
             siege.failures.fetch_add(1, Ordering::Relaxed);
         }
         if settings.verbose && !settings.get && !settings.print {
-            siege.show(Line::FinishedTransaction(FinishedTransaction {
+            siege.show(OutputLine::Finished(FinishedTransaction {
                 user,
                 protocol,
                 status,

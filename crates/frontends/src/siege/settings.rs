@@ -12,20 +12,20 @@ pub(super) const VERSION: &str = "4.0.7";
 
 /// User name and password for a realm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Login {
+pub(super) struct SiegeLogin {
     pub(super) name: String,
     pub(super) password: String,
     /// Realm for which the login is used; `None` means any realm.
     pub(super) realm: Option<String>,
 }
 
-impl Login {
+impl SiegeLogin {
     /// Parses `NAME:PASSWORD` or `NAME:PASSWORD:REALM`. The realms `any` and `all` mean any realm.
-    pub(super) fn parse(text: &str) -> Login {
+    pub(super) fn parse(text: &str) -> SiegeLogin {
         let mut parts = text.splitn(3, ':').map(str::trim);
         let mut part = || parts.next().map(str::to_owned);
         let (name, password, realm) = (part(), part(), part());
-        Login {
+        SiegeLogin {
             name: name.unwrap_or_default(),
             password: password.unwrap_or_default(),
             realm: realm.filter(|realm| !matches!(realm.as_str(), "" | "any" | "all")),
@@ -35,7 +35,7 @@ impl Login {
 
 /// Settings of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct SiegeSettings {
     pub(super) verbose: bool,
     pub(super) color: bool,
     pub(super) quiet: bool,
@@ -85,21 +85,21 @@ pub(super) struct Settings {
     /// Number of failures after which the run ends; 0 means no limit.
     pub(super) failures: u64,
     pub(super) limit: u64,
-    pub(super) logins: Vec<Login>,
+    pub(super) logins: Vec<SiegeLogin>,
     /// Maximum number of attempts at authentication, including the first.
     pub(super) attempts: u64,
     pub(super) proxy_host: Option<String>,
     pub(super) proxy_port: u16,
-    pub(super) proxy_logins: Vec<Login>,
+    pub(super) proxy_logins: Vec<SiegeLogin>,
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) ciphers: Option<String>,
 }
 
-impl Settings {
+impl SiegeSettings {
     /// Returns the values that siege uses for keys that are missing in a configuration file.
-    pub(super) fn bare() -> Settings {
-        Settings {
+    pub(super) fn bare() -> SiegeSettings {
+        SiegeSettings {
             color: true,
             log: "/var/log/siege.log".into(),
             users: 1,
@@ -122,14 +122,14 @@ impl Settings {
             limit: 255,
             attempts: 5,
             proxy_port: 3128,
-            ..Settings::default()
+            ..SiegeSettings::default()
         }
     }
 
     /// Returns the values in siege's template, for machines without a configuration file. The
     /// report is text rather than JSON, as a comment in the template says.
-    pub(super) fn template() -> Settings {
-        Settings {
+    pub(super) fn template() -> SiegeSettings {
+        SiegeSettings {
             verbose: true,
             show_log: true,
             get_method: Method::Head,
@@ -145,7 +145,7 @@ impl Settings {
             ]
             .map(str::to_owned)
             .to_vec(),
-            ..Settings::bare()
+            ..SiegeSettings::bare()
         }
     }
 
@@ -219,7 +219,7 @@ impl Settings {
 
     /// Returns the login for the proxy: the first one for any realm or, if there is none, the first
     /// one.
-    pub(super) fn proxy_login(&self) -> Option<&Login> {
+    pub(super) fn proxy_login(&self) -> Option<&SiegeLogin> {
         let of_all = self.proxy_logins.iter().find(|login| login.realm.is_none());
         of_all.or(self.proxy_logins.first())
     }
@@ -293,11 +293,11 @@ mod tests {
 
     #[test]
     fn logins_have_a_realm_or_are_for_all() {
-        let login = Login::parse("me:se cret:My: realm");
+        let login = SiegeLogin::parse("me:se cret:My: realm");
         assert_eq!(login.realm.as_deref(), Some("My: realm"));
-        assert_eq!(Login::parse("me:x:any").realm, None);
-        assert_eq!(Login::parse("me:x").realm, None);
-        assert_eq!(Login::parse("me").password, "");
+        assert_eq!(SiegeLogin::parse("me:x:any").realm, None);
+        assert_eq!(SiegeLogin::parse("me:x").realm, None);
+        assert_eq!(SiegeLogin::parse("me").password, "");
     }
 
     fn flags(words: &[&str]) -> Vec<SiegeFlag> {
@@ -305,17 +305,17 @@ mod tests {
         SiegeArguments::parse(&words).unwrap().flags
     }
 
-    fn settled(words: &[&str]) -> (Settings, Option<String>) {
-        let mut settings = Settings::template();
+    fn settled(words: &[&str]) -> (SiegeSettings, Option<String>) {
+        let mut settings = SiegeSettings::template();
         settings.type_over(&flags(words)).unwrap();
         let conflict = settings.settle();
         (settings, conflict)
     }
 
-    fn parse(words: &[&str]) -> Result<Settings, SettingsError> {
-        let mut settings = Settings {
+    fn parse(words: &[&str]) -> Result<SiegeSettings, SettingsError> {
+        let mut settings = SiegeSettings {
             parser: true,
-            ..Settings::bare()
+            ..SiegeSettings::bare()
         };
         settings.type_over(&flags(words))?;
         Ok(settings)
@@ -327,7 +327,7 @@ mod tests {
             "-vqgb", "-ijNF", "-c25", "-r3", "-t1 S", "-d0.5", "-fu", "-l/x.log", "-ma b",
             "-HA: b", "-Ax", "-Ta/b",
         ];
-        let expected = Settings {
+        let expected = SiegeSettings {
             verbose: true,
             quiet: true,
             get: true,
@@ -347,7 +347,7 @@ mod tests {
             headers: vec![("A".into(), "b".into())],
             user_agent: "x".into(),
             content_type: "a/b".into(),
-            ..Settings::bare()
+            ..SiegeSettings::bare()
         };
         assert_eq!(parse(&words), Ok(expected));
         let unchanged = parse(&["-V", "-h", "-C", "-Rrc"]);
@@ -361,7 +361,7 @@ mod tests {
         }
         assert_eq!(parse(&["-t5"]).unwrap().time_s, Some(300));
         assert_eq!(parse(&["-d-1"]).unwrap().delay_s, 0.0);
-        let default = Settings::bare().log;
+        let default = SiegeSettings::bare().log;
         for (word, file) in [("-l", default), ("-L/x.log", "/x.log".into())] {
             let settings = parse(&[word]).unwrap();
             assert_eq!((settings.logging, settings.log), (true, file), "{word}");

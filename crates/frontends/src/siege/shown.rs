@@ -1,8 +1,8 @@
 //! Formats the output of `-h`, `-V` and `-C`.
 
 use super::arguments::Repetitions;
-use super::rc::Rc;
-use super::settings::{Login, Settings, VERSION};
+use super::rc::RcFile;
+use super::settings::{SiegeLogin, SiegeSettings, VERSION};
 
 /// Returns the version line, with siege's version and prony's name.
 pub(super) fn version() -> String {
@@ -47,14 +47,14 @@ docs/front-ends.md lists the differences.
 }
 
 /// Formats the current configuration with one line per setting.
-pub(super) fn configuration(rc: &Rc) -> String {
+pub(super) fn configuration(rc: &RcFile) -> String {
     let settings = &rc.settings;
     let mut text = format!(
         "CURRENT  SIEGE  CONFIGURATION\n{}\nEdit the resource file to change the settings.\n\
          ----------------------------------------------\n",
         settings.user_agent
     );
-    for (label, value) in rows(rc) {
+    for (label, value) in setting_rows(rc) {
         text.push_str(&format!("{:<32}{value}\n", format!("{label}:")));
     }
     if settings.parser && !settings.left_alone.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn configuration(rc: &Rc) -> String {
     text
 }
 
-fn login(login: &Login) -> String {
+fn login(login: &SiegeLogin) -> String {
     let realm = login.realm.as_deref().unwrap_or("any");
     // Passwords are hidden.
     format!("{}:***:{realm}", login.name)
@@ -82,10 +82,10 @@ fn login(login: &Login) -> String {
 type SettingRow = (&'static str, String);
 
 /// Returns the rows for all settings, in siege's order.
-fn rows(rc: &Rc) -> Vec<SettingRow> {
-    let mut rows = spoken(&rc.settings);
-    rows.extend(load(&rc.settings));
-    rows.extend(files(rc));
+fn setting_rows(rc: &RcFile) -> Vec<SettingRow> {
+    let mut rows = output_rows(&rc.settings);
+    rows.extend(load_rows(&rc.settings));
+    rows.extend(file_rows(rc));
     rows
 }
 
@@ -94,7 +94,7 @@ fn flag(on: bool) -> String {
 }
 
 /// Returns the rows about requests.
-fn spoken(settings: &Settings) -> Vec<SettingRow> {
+fn output_rows(settings: &SiegeSettings) -> Vec<SettingRow> {
     let either = |on: bool, one: &str, other: &str| if on { one } else { other }.to_owned();
     let mut rows = vec![
         ("version", VERSION.to_owned()),
@@ -119,7 +119,7 @@ fn spoken(settings: &Settings) -> Vec<SettingRow> {
 }
 
 /// Returns the rows about the load.
-fn load(settings: &Settings) -> Vec<SettingRow> {
+fn load_rows(settings: &SiegeSettings) -> Vec<SettingRow> {
     let none = || "n/a".to_owned();
     let time = settings.time_s.map(|time| format!("{time} seconds"));
     let reps = match settings.reps {
@@ -143,7 +143,7 @@ fn load(settings: &Settings) -> Vec<SettingRow> {
 }
 
 /// Returns the rows about files.
-fn files(rc: &Rc) -> Vec<SettingRow> {
+fn file_rows(rc: &RcFile) -> Vec<SettingRow> {
     let settings = &rc.settings;
     let none = || "none".to_owned();
     let resource = rc.path.as_ref().map(|path| path.display().to_string());
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn the_configuration_shows_the_effective_values() {
-        let rc = Rc {
-            settings: Settings {
-                logins: vec![Login::parse("me:secret:R")],
+        let rc = RcFile {
+            settings: SiegeSettings {
+                logins: vec![SiegeLogin::parse("me:secret:R")],
                 time_s: Some(90),
-                ..Settings::template()
+                ..SiegeSettings::template()
             },
             path: Some("/x/rc".into()),
             remarks: Vec::new(),

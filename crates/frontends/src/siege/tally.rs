@@ -20,7 +20,7 @@ pub(super) struct SiegeTally {
 
 /// Classification of a complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ResponseClass {
     /// A successful transaction.
     Success,
     /// A transaction that did not succeed, such as 404.
@@ -29,27 +29,27 @@ pub(super) enum Verdict {
     Failure,
 }
 
-impl Verdict {
+impl ResponseClass {
     /// Classifies a status code.
-    pub(super) fn of(status: u16) -> Verdict {
+    pub(super) fn of(status: u16) -> ResponseClass {
         match status {
-            ..=399 | 401 | 407 => Verdict::Success,
-            408 | 500.. => Verdict::Failure,
-            _ => Verdict::Other,
+            ..=399 | 401 | 407 => ResponseClass::Success,
+            408 | 500.. => ResponseClass::Failure,
+            _ => ResponseClass::Other,
         }
     }
 }
 
 impl SiegeTally {
     /// Counts a complete response.
-    pub(super) fn response(&mut self, verdict: Verdict, took: Nanos, body_bytes: u64) {
+    pub(super) fn response(&mut self, verdict: ResponseClass, took: Nanos, body_bytes: u64) {
         match verdict {
-            Verdict::Success => {
+            ResponseClass::Success => {
                 self.transactions += 1;
                 self.successful += 1;
             }
-            Verdict::Other => self.transactions += 1,
-            Verdict::Failure => self.failed += 1,
+            ResponseClass::Other => self.transactions += 1,
+            ResponseClass::Failure => self.failed += 1,
         }
         self.body_bytes += body_bytes;
         self.times.add(took);
@@ -93,13 +93,13 @@ mod tests {
         for (statuses, verdict) in [
             (
                 &[100, 200, 204, 301, 304, 399, 401, 407][..],
-                Verdict::Success,
+                ResponseClass::Success,
             ),
-            (&[400, 403, 404, 409, 429, 499], Verdict::Other),
-            (&[408, 500, 502, 509, 599], Verdict::Failure),
+            (&[400, 403, 404, 409, 429, 499], ResponseClass::Other),
+            (&[408, 500, 502, 509, 599], ResponseClass::Failure),
         ] {
             for &status in statuses {
-                assert_eq!(Verdict::of(status), verdict, "{status}");
+                assert_eq!(ResponseClass::of(status), verdict, "{status}");
             }
         }
     }
@@ -108,10 +108,10 @@ mod tests {
     fn merging_equals_counting_all_at_once() {
         let ms = Nanos::from_millis;
         let mut one = SiegeTally::default();
-        one.response(Verdict::Success, ms(10), 13);
-        one.response(Verdict::Failure, ms(40), 1);
+        one.response(ResponseClass::Success, ms(10), 13);
+        one.response(ResponseClass::Failure, ms(40), 1);
         let mut two = SiegeTally::default();
-        two.response(Verdict::Other, ms(4), 5);
+        two.response(ResponseClass::Other, ms(4), 5);
         two.failure();
         one.merge(two);
         assert_eq!((one.transactions, one.successful, one.failed), (2, 1, 2));

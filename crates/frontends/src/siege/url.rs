@@ -167,12 +167,12 @@ fn path_of(text: &str, escape: bool) -> String {
     } else {
         format!("/{path}")
     };
-    if escape { escaped(&path) } else { path }
+    if escape { escaped_path(&path) } else { path }
 }
 
 /// Percent-encodes characters that can't be in a request line. Keeps a `%` before two hexadecimal
 /// digits.
-fn escaped(path: &str) -> String {
+fn escaped_path(path: &str) -> String {
     let bytes = path.as_bytes();
     let mut escaped = String::with_capacity(path.len());
     for (at, &byte) in bytes.iter().enumerate() {

@@ -12,9 +12,9 @@ use rand_chacha::ChaCha8Rng;
 use super::arguments::Repetitions;
 use super::challenge::Authentication;
 use super::listed::{ListedRequest, Method};
-use super::page::Page;
-use super::response::Head;
-use super::settings::Settings;
+use super::page::PageReferences;
+use super::response::ResponseHead;
+use super::settings::SiegeSettings;
 use super::url::SiegeUrl;
 
 /// Maximum number of consecutive redirects. siege has no limit and eventually crashes.
@@ -27,7 +27,7 @@ pub(super) const PART_DEPTH_MAX: u32 = 8;
 /// Settings and list of requests that all users share.
 #[derive(Debug, Clone)]
 pub(super) struct SharedSettings {
-    pub(super) settings: Settings,
+    pub(super) settings: SiegeSettings,
     /// List of requests, which is never empty.
     pub(super) list: Vec<Arc<ListedRequest>>,
     /// Login requests. Each user sends one of these before the requests of the list; successive
@@ -59,7 +59,7 @@ pub(super) enum UserAction {
 
 /// A virtual user.
 #[derive(Debug)]
-pub(super) struct User {
+pub(super) struct SiegeUser {
     /// Index of the user's next request in the list.
     place: usize,
     /// Number of pages requested so far.
@@ -83,18 +83,18 @@ struct PagePart {
     depth: u32,
 }
 
-impl User {
+impl SiegeUser {
     /// Creates the user with this number. Each user starts at a different position if the list is
     /// long enough.
-    pub(super) fn new(number: u32, course: &SharedSettings, seed: u64) -> User {
-        let step = course.list.len() as u64 / course.settings.users;
-        let place = match course.settings.reps {
+    pub(super) fn new(number: u32, shared: &SharedSettings, seed: u64) -> SiegeUser {
+        let step = shared.list.len() as u64 / shared.settings.users;
+        let place = match shared.settings.reps {
             Repetitions::Once => 0,
             Repetitions::Times(_) | Repetitions::Forever => u64::from(number) * step,
         };
-        let logins = &course.logins;
+        let logins = &shared.logins;
         let login = logins.get(number as usize % logins.len().max(1)).cloned();
-        User {
+        SiegeUser {
             place: place as usize,
             pages: 0,
             is_on_page: false,
@@ -108,7 +108,7 @@ impl User {
     }
 
     /// Returns the next action. `failures` is the number of failed requests by all users.
-    pub(super) fn turn(&mut self, course: &SharedSettings, failures: u64) -> UserAction {
+    pub(super) fn turn(&mut self, shared: &SharedSettings, failures: u64) -> UserAction {
         if let Some(ask) = self.onward.take() {
             return UserAction::UserRequest(ask);
         }
@@ -116,7 +116,7 @@ impl User {
             let ask = UserRequest::first(Arc::new(ListedRequest::get(url)), None);
             return UserAction::UserRequest(UserRequest { depth, ..ask });
         }
-        let settings = &course.settings;
+        let settings = &shared.settings;
         if std::mem::take(&mut self.is_on_page) && settings.delay_s > 0.0 {
             let rest_s = self.dice.random_range(0.0..=settings.delay_s);
             return UserAction::Rest(Nanos::from_secs_f64(rest_s));
@@ -132,26 +132,26 @@ impl User {
             Repetitions::Times(pages) => self.pages >= pages,
             // With a time limit, the list is repeated until the time is over.
             Repetitions::Once => {
-                settings.time_s.is_none() && self.pages >= course.list.len() as u64
+                settings.time_s.is_none() && self.pages >= shared.list.len() as u64
             }
         };
         if is_over {
             return UserAction::Leave;
         }
-        let place = self.next_place(course);
+        let place = self.next_place(shared);
         self.pages += 1;
         self.is_on_page = true;
-        UserAction::UserRequest(UserRequest::first(course.list[place].clone(), Some(place)))
+        UserAction::UserRequest(UserRequest::first(shared.list[place].clone(), Some(place)))
     }
 
-    fn next_place(&mut self, course: &SharedSettings) -> usize {
-        let count = course.list.len();
-        if course.settings.internet {
+    fn next_place(&mut self, shared: &SharedSettings) -> usize {
+        let count = shared.list.len();
+        if shared.settings.internet {
             return self.dice.random_range(0..count);
         }
         if self.place >= count {
             self.place = 0;
-            if course.settings.expire_session {
+            if shared.settings.expire_session {
                 self.jar.clear();
             }
         }
@@ -162,12 +162,12 @@ impl User {
     /// Handles a complete response. Returns a message if its redirect can't be followed.
     pub(super) fn responded(
         &mut self,
-        course: &SharedSettings,
+        shared: &SharedSettings,
         ask: &UserRequest,
-        head: &Head<'_>,
+        head: &ResponseHead<'_>,
         body: &[u8],
     ) -> Option<String> {
-        let settings = &course.settings;
+        let settings = &shared.settings;
         let url = &ask.wanted.url;
         if settings.cookies && !head.set_cookies.is_empty() {
             let now = SystemTime::now();
@@ -176,12 +176,12 @@ impl User {
             }
         }
         if head.status == 401 {
-            self.challenged(course, ask, head);
+            self.challenged(shared, ask, head);
             return None;
         }
         let mut leads = None;
         if settings.parser && head.is_html && head.status < 300 {
-            let page = Page::read(body, head.coding, url, settings.escape);
+            let page = PageReferences::read(body, head.coding, url, settings.escape);
             let is_left_alone = |part: &SiegeUrl| {
                 let host = part.host().to_ascii_lowercase();
                 let mut names = settings.left_alone.iter();
@@ -238,8 +238,8 @@ impl User {
         None
     }
 
-    fn challenged(&mut self, course: &SharedSettings, ask: &UserRequest, head: &Head<'_>) {
-        let settings = &course.settings;
+    fn challenged(&mut self, shared: &SharedSettings, ask: &UserRequest, head: &ResponseHead<'_>) {
+        let settings = &shared.settings;
         if ask.tries + 1 >= settings.attempts {
             return;
         }
@@ -284,11 +284,11 @@ impl UserRequest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::Login;
+    use super::super::settings::SiegeLogin;
     use super::*;
 
-    fn course(urls: &[&str], change: impl FnOnce(&mut Settings)) -> SharedSettings {
-        let mut settings = Settings::template();
+    fn shared(urls: &[&str], change: impl FnOnce(&mut SiegeSettings)) -> SharedSettings {
+        let mut settings = SiegeSettings::template();
         settings.users = 1;
         change(&mut settings);
         let wanted = |url: &&str| Arc::new(ListedRequest::parse(url, true).unwrap());
@@ -299,8 +299,8 @@ mod tests {
         }
     }
 
-    fn asked(user: &mut User, course: &SharedSettings) -> UserRequest {
-        match user.turn(course, 0) {
+    fn asked(user: &mut SiegeUser, shared: &SharedSettings) -> UserRequest {
+        match user.turn(shared, 0) {
             UserAction::UserRequest(ask) => ask,
             other => panic!("{other:?}"),
         }
@@ -311,11 +311,21 @@ mod tests {
     }
 
     /// Returns the next requests of a user that always receives the same response.
-    fn walk(user: &mut User, course: &SharedSettings, head: &str, count: usize) -> Vec<String> {
+    fn walk(
+        user: &mut SiegeUser,
+        shared: &SharedSettings,
+        head: &str,
+        count: usize,
+    ) -> Vec<String> {
         let walked = (0..count).map(|_| {
-            let ask = asked(user, course);
+            let ask = asked(user, shared);
             let status = head[9..12].parse().unwrap();
-            user.responded(course, &ask, &Head::parse(head.as_bytes(), status), b"");
+            user.responded(
+                shared,
+                &ask,
+                &ResponseHead::parse(head.as_bytes(), status),
+                b"",
+            );
             shown(&ask)
         });
         walked.collect()
@@ -326,67 +336,67 @@ mod tests {
     #[test]
     fn users_start_at_different_positions_of_the_list() {
         let urls = ["a.test/0", "a.test/1", "a.test/2", "a.test/3", "a.test/4"];
-        let course = course(&urls, |settings| {
+        let shared = shared(&urls, |settings| {
             settings.users = 2;
             settings.reps = Repetitions::Times(4);
         });
-        let mut one = User::new(0, &course, 0);
+        let mut one = SiegeUser::new(0, &shared, 0);
         assert_eq!(
-            walk(&mut one, &course, OK, 4),
+            walk(&mut one, &shared, OK, 4),
             ["GET /0", "GET /1", "GET /2", "GET /3"]
         );
-        assert!(matches!(one.turn(&course, 0), UserAction::Leave));
-        let mut two = User::new(1, &course, 0);
+        assert!(matches!(one.turn(&shared, 0), UserAction::Leave));
+        let mut two = SiegeUser::new(1, &shared, 0);
         assert_eq!(
-            walk(&mut two, &course, OK, 4),
+            walk(&mut two, &shared, OK, 4),
             ["GET /2", "GET /3", "GET /4", "GET /0"]
         );
     }
 
     #[test]
     fn once_is_the_whole_list_for_each() {
-        let course = course(&["a.test/0", "a.test/1"], |settings| {
+        let shared = shared(&["a.test/0", "a.test/1"], |settings| {
             settings.users = 2;
             settings.reps = Repetitions::Once;
         });
-        let mut user = User::new(1, &course, 0);
-        assert_eq!(walk(&mut user, &course, OK, 2), ["GET /0", "GET /1"]);
-        assert!(matches!(user.turn(&course, 0), UserAction::Leave));
+        let mut user = SiegeUser::new(1, &shared, 0);
+        assert_eq!(walk(&mut user, &shared, OK, 2), ["GET /0", "GET /1"]);
+        assert!(matches!(user.turn(&shared, 0), UserAction::Leave));
     }
 
     #[test]
     fn in_internet_mode_every_entry_is_requested() {
-        let course = course(&["a.test/0", "a.test/1", "a.test/2"], |settings| {
+        let shared = shared(&["a.test/0", "a.test/1", "a.test/2"], |settings| {
             settings.internet = true;
         });
-        let mut user = User::new(0, &course, 1);
+        let mut user = SiegeUser::new(0, &shared, 1);
         let mut counts = [0; 3];
         for _ in 0..600 {
-            counts[asked(&mut user, &course).listed.unwrap()] += 1;
+            counts[asked(&mut user, &shared).listed.unwrap()] += 1;
         }
         assert!(counts.iter().all(|&count| count > 140), "{counts:?}");
     }
 
     #[test]
     fn rests_follow_pages_and_stay_within_the_delay() {
-        let course = course(&["a.test/0"], |settings| {
+        let shared = shared(&["a.test/0"], |settings| {
             settings.delay_s = 2.0;
             settings.reps = Repetitions::Times(2);
         });
-        let mut user = User::new(0, &course, 0);
+        let mut user = SiegeUser::new(0, &shared, 0);
         for _ in 0..2 {
-            asked(&mut user, &course);
-            match user.turn(&course, 0) {
+            asked(&mut user, &shared);
+            match user.turn(&shared, 0) {
                 UserAction::Rest(rest) => assert!(rest <= Nanos::from_secs(2)),
                 other => panic!("{other:?}"),
             }
         }
-        assert!(matches!(user.turn(&course, 0), UserAction::Leave));
+        assert!(matches!(user.turn(&shared, 0), UserAction::Leave));
     }
 
     #[test]
     fn redirects_are_followed_as_their_status_says() {
-        let course = course(&["a.test/0 POST x=1"], |_| {});
+        let shared = shared(&["a.test/0 POST x=1"], |_| {});
         for (status, then) in [
             (301, "GET /b"),
             (302, "GET /b"),
@@ -395,10 +405,10 @@ mod tests {
             (308, "POST /b"),
             (304, "POST /0"),
         ] {
-            let mut user = User::new(0, &course, 0);
+            let mut user = SiegeUser::new(0, &shared, 0);
             let head = format!("HTTP/1.1 {status} x\r\nLocation: /b\r\n\r\n");
             assert_eq!(
-                walk(&mut user, &course, &head, 2),
+                walk(&mut user, &shared, &head, 2),
                 ["POST /0", then],
                 "{status}"
             );
@@ -408,54 +418,54 @@ mod tests {
     #[test]
     fn redirects_end_and_can_be_refused() {
         let head = "HTTP/1.1 302 x\r\nLocation: /0\r\n\r\n";
-        let parsed = Head::parse(head.as_bytes(), 302);
-        let course = course(&["a.test/0"], |_| {});
-        let mut user = User::new(0, &course, 0);
-        let first = asked(&mut user, &course);
-        let mut complaint = user.responded(&course, &first, &parsed, b"");
+        let parsed = ResponseHead::parse(head.as_bytes(), 302);
+        let shared = shared(&["a.test/0"], |_| {});
+        let mut user = SiegeUser::new(0, &shared, 0);
+        let first = asked(&mut user, &shared);
+        let mut complaint = user.responded(&shared, &first, &parsed, b"");
         for _ in 0..REDIRECTS_MAX {
             assert_eq!(complaint, None);
-            let ask = asked(&mut user, &course);
-            complaint = user.responded(&course, &ask, &parsed, b"");
+            let ask = asked(&mut user, &shared);
+            complaint = user.responded(&shared, &ask, &parsed, b"");
         }
         assert!(
             complaint
                 .unwrap()
                 .starts_with("redirect: more than 50 consecutive redirects")
         );
-        assert!(asked(&mut user, &course).listed.is_some());
-        let mut course = course;
-        course.settings.follow = false;
-        let mut user = User::new(0, &course, 0);
-        let ask = asked(&mut user, &course);
-        user.responded(&course, &ask, &parsed, b"");
-        assert!(asked(&mut user, &course).listed.is_some());
+        assert!(asked(&mut user, &shared).listed.is_some());
+        let mut shared = shared;
+        shared.settings.follow = false;
+        let mut user = SiegeUser::new(0, &shared, 0);
+        let ask = asked(&mut user, &shared);
+        user.responded(&shared, &ask, &parsed, b"");
+        assert!(asked(&mut user, &shared).listed.is_some());
     }
 
     #[test]
     fn parts_of_a_page_come_before_the_next_page() {
-        let course = course(&["a.test/0"], |settings| settings.delay_s = 1.0);
-        let mut user = User::new(0, &course, 0);
-        let ask = asked(&mut user, &course);
-        let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
+        let shared = shared(&["a.test/0"], |settings| settings.delay_s = 1.0);
+        let mut user = SiegeUser::new(0, &shared, 0);
+        let ask = asked(&mut user, &shared);
+        let head = ResponseHead::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
         let html = b"<img src=/a><img src=//x.ads.pubsqrd.com/b><img src=/c>";
-        user.responded(&course, &ask, &head, html);
-        assert_eq!(shown(&asked(&mut user, &course)), "GET /c");
-        assert_eq!(shown(&asked(&mut user, &course)), "GET /a");
-        assert!(matches!(user.turn(&course, 0), UserAction::Rest(_)));
+        user.responded(&shared, &ask, &head, html);
+        assert_eq!(shown(&asked(&mut user, &shared)), "GET /c");
+        assert_eq!(shown(&asked(&mut user, &shared)), "GET /a");
+        assert!(matches!(user.turn(&shared, 0), UserAction::Rest(_)));
     }
 
     #[test]
     fn a_page_that_is_its_own_part_ends() {
-        let course = course(&["a.test/"], |settings| {
+        let shared = shared(&["a.test/"], |settings| {
             settings.reps = Repetitions::Times(1)
         });
-        let mut user = User::new(0, &course, 0);
-        let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
+        let mut user = SiegeUser::new(0, &shared, 0);
+        let head = ResponseHead::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
         let mut asked = Vec::new();
         let mut complaints = Vec::new();
-        while let UserAction::UserRequest(ask) = user.turn(&course, 0) {
-            complaints.extend(user.responded(&course, &ask, &head, b"<img src=x/y>"));
+        while let UserAction::UserRequest(ask) = user.turn(&shared, 0) {
+            complaints.extend(user.responded(&shared, &ask, &head, b"<img src=x/y>"));
             asked.push(shown(&ask));
         }
         assert_eq!(asked.len(), 1 + PART_DEPTH_MAX as usize, "{asked:?}");
@@ -469,49 +479,49 @@ mod tests {
 
     #[test]
     fn cookies_are_kept_and_expire_with_the_session() {
-        let mut course = course(&["a.test/0"], |settings| settings.expire_session = true);
-        let head = Head::parse(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\n\r\n", 200);
-        let mut user = User::new(0, &course, 0);
-        let ask = asked(&mut user, &course);
+        let mut shared = shared(&["a.test/0"], |settings| settings.expire_session = true);
+        let head = ResponseHead::parse(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\n\r\n", 200);
+        let mut user = SiegeUser::new(0, &shared, 0);
+        let ask = asked(&mut user, &shared);
         assert_eq!(user.cookie(&ask.wanted), None);
-        user.responded(&course, &ask, &head, b"");
+        user.responded(&shared, &ask, &head, b"");
         assert_eq!(user.cookie(&ask.wanted).as_deref(), Some("a=1"));
-        asked(&mut user, &course);
+        asked(&mut user, &shared);
         assert_eq!(user.cookie(&ask.wanted), None);
-        course.settings.cookies = false;
-        user.responded(&course, &ask, &head, b"");
+        shared.settings.cookies = false;
+        user.responded(&shared, &ask, &head, b"");
         assert_eq!(user.cookie(&ask.wanted), None);
     }
 
     #[test]
     fn the_number_of_authentication_attempts_is_limited() {
-        let course = course(&["a.test/0"], |settings| {
+        let shared = shared(&["a.test/0"], |settings| {
             settings.attempts = 3;
-            settings.logins = vec![Login::parse("a:b")];
+            settings.logins = vec![SiegeLogin::parse("a:b")];
         });
-        let head = Head::parse(
+        let head = ResponseHead::parse(
             b"HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=\"r\"\r\n\r\n",
             401,
         );
-        let mut user = User::new(0, &course, 0);
+        let mut user = SiegeUser::new(0, &shared, 0);
         let mut listed = Vec::new();
         for _ in 0..4 {
-            let ask = asked(&mut user, &course);
+            let ask = asked(&mut user, &shared);
             listed.push((user.pages, user.authorization(&ask.wanted).is_some()));
-            user.responded(&course, &ask, &head, b"");
+            user.responded(&shared, &ask, &head, b"");
         }
         assert_eq!(listed, [(1, false), (1, true), (1, true), (2, true)]);
     }
 
     #[test]
     fn login_urls_come_first_and_failures_end_it() {
-        let mut course = course(&["a.test/0"], |settings| settings.failures = 3);
+        let mut shared = shared(&["a.test/0"], |settings| settings.failures = 3);
         let login =
             |path: &str| Arc::new(ListedRequest::parse(&format!("a.test/{path}"), true).unwrap());
-        course.logins = vec![login("in1"), login("in2")];
-        let mut user = User::new(3, &course, 0);
-        assert_eq!(walk(&mut user, &course, OK, 2), ["GET /in2", "GET /0"]);
-        assert!(matches!(user.turn(&course, 2), UserAction::UserRequest(_)));
-        assert!(matches!(user.turn(&course, 3), UserAction::Leave));
+        shared.logins = vec![login("in1"), login("in2")];
+        let mut user = SiegeUser::new(3, &shared, 0);
+        assert_eq!(walk(&mut user, &shared, OK, 2), ["GET /in2", "GET /0"]);
+        assert!(matches!(user.turn(&shared, 2), UserAction::UserRequest(_)));
+        assert!(matches!(user.turn(&shared, 3), UserAction::Leave));
     }
 }

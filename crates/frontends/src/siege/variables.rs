@@ -10,7 +10,7 @@ pub(super) struct Variables {
 
 /// Text with expanded variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Expanded {
+pub(super) struct ExpandedText {
     /// The text after expansion. Undefined variables are replaced with an empty string.
     pub(super) text: String,
     /// Names of all variables in the text.
@@ -27,8 +27,8 @@ impl Variables {
 
     /// Replaces variables with their values. The values themselves are not expanded, because values
     /// from the file were expanded when they were defined.
-    pub(super) fn expand(&self, text: &str) -> Expanded {
-        let mut expanded = Expanded {
+    pub(super) fn expand(&self, text: &str) -> ExpandedText {
+        let mut expanded = ExpandedText {
             text: String::with_capacity(text.len()),
             used: Vec::new(),
             undefined: Vec::new(),

@@ -8,17 +8,17 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use super::clock;
-use super::settings::Settings;
-use crate::output::{note, record_write};
+use super::settings::SiegeSettings;
+use crate::output::{print_error, record_write};
 
 /// Maximum number of queued lines.
 const QUEUED_LINES_MAX: usize = 8192;
 
 /// An item to print.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Line {
+pub(super) enum OutputLine {
     /// A finished transaction.
-    FinishedTransaction(FinishedTransaction),
+    Finished(FinishedTransaction),
     /// A failure, which is printed on standard error.
     Failed(String),
     /// Text for standard output, which is printed unchanged.
@@ -51,7 +51,7 @@ pub(super) struct LineFormat {
 
 impl LineFormat {
     /// Creates the format. Colors are used only on terminals.
-    pub(super) fn new(settings: &Settings) -> LineFormat {
+    pub(super) fn new(settings: &SiegeSettings) -> LineFormat {
         LineFormat {
             is_csv: settings.csv,
             has_stamp: settings.timestamp,
@@ -125,22 +125,22 @@ fn color(status: u16) -> u8 {
 }
 
 /// Thread that prints the lines sent to it.
-pub(super) struct Printer {
-    lines: SyncSender<Line>,
+pub(super) struct LinePrinter {
+    lines: SyncSender<OutputLine>,
     thread: JoinHandle<()>,
 }
 
-impl Printer {
+impl LinePrinter {
     /// Starts the printing thread.
-    pub(super) fn start(form: LineFormat) -> Printer {
+    pub(super) fn start(form: LineFormat) -> LinePrinter {
         let (lines, waiting) = sync_channel(QUEUED_LINES_MAX);
-        Printer {
+        LinePrinter {
             lines,
-            thread: thread::spawn(move || print(&form, &waiting)),
+            thread: thread::spawn(move || print_lines(&form, &waiting)),
         }
     }
 
-    pub(super) fn lines(&self) -> SyncSender<Line> {
+    pub(super) fn lines(&self) -> SyncSender<OutputLine> {
         self.lines.clone()
     }
 
@@ -153,16 +153,16 @@ impl Printer {
     }
 }
 
-fn print(form: &LineFormat, waiting: &Receiver<Line>) {
+fn print_lines(form: &LineFormat, waiting: &Receiver<OutputLine>) {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Ok(first) = waiting.recv() {
         for line in std::iter::once(first).chain(waiting.try_iter()) {
             record_write(match line {
-                Line::FinishedTransaction(done) => out.write_all(form.line(&done).as_bytes()),
-                Line::Plain(bytes) => out.write_all(&bytes),
-                Line::Failed(text) => {
+                OutputLine::Finished(done) => out.write_all(form.line(&done).as_bytes()),
+                OutputLine::Plain(bytes) => out.write_all(&bytes),
+                OutputLine::Failed(text) => {
                     let flushed = out.flush();
-                    note(&format!("[error] {text}\n"));
+                    print_error(&format!("[error] {text}\n"));
                     flushed
                 }
             });
@@ -175,8 +175,8 @@ fn print(form: &LineFormat, waiting: &Receiver<Line>) {
 mod tests {
     use super::*;
 
-    fn form(change: impl FnOnce(&mut Settings)) -> LineFormat {
-        let mut settings = Settings::template();
+    fn form(change: impl FnOnce(&mut SiegeSettings)) -> LineFormat {
+        let mut settings = SiegeSettings::template();
         change(&mut settings);
         LineFormat {
             is_colored: false,

@@ -11,16 +11,16 @@ use super::arguments::WrkArguments;
 use super::report::{self, WrkResults};
 use super::spectrum;
 use crate::output::print;
-use crate::session::{self, PeriodicCallback, Session};
+use crate::session::{self, PeriodicCallback, ToolSession};
 
 /// A load that is ready to run.
-pub(super) struct Load<'a> {
+pub(super) struct WrkLoad<'a> {
     pub(super) arguments: &'a WrkArguments,
-    pub(super) session: &'a Session,
+    pub(super) session: &'a ToolSession,
     pub(super) spec: &'a LoadSpec,
 }
 
-impl Load<'_> {
+impl WrkLoad<'_> {
     /// Prints the heading and runs the load, with the hooks of a script if there is one.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Load<'_> {
             call: &mut sample,
         };
         let director = hooks.map(|hooks| hooks as &dyn Director);
-        let loaded = session::run(self.session, self.spec, director, Some(tick))?;
+        let loaded = session::run_load(self.session, self.spec, director, Some(tick))?;
         let mut results = self.results(&loaded, rates.into_samples());
         // In the record, a batch counts as one request, so the numbers of requests and of failed
         // statuses are taken from the hooks.
@@ -96,8 +96,8 @@ impl Load<'_> {
         let uncorrected = results.uncorrected.as_ref();
         let distribution = match self.arguments.prints_latency {
             true if self.arguments.rate_per_s.is_none() => report::distribution(latency),
-            true if self.arguments.prints_uncorrected => spectrum::lines(latency, uncorrected),
-            true => spectrum::lines(latency, None),
+            true if self.arguments.prints_uncorrected => spectrum::spectra(latency, uncorrected),
+            true => spectrum::spectra(latency, None),
             false => String::new(),
         };
         print(&results.text(&distribution));

@@ -18,13 +18,13 @@ use std::ffi::OsString;
 use prony_load::{Notation, SpecError};
 use prony_lua::ScriptFault;
 
-use crate::output::{note, print};
-use crate::session::{Ending, PUBLIC, Session};
+use crate::output::{print, print_error};
+use crate::session::{PUBLIC, ToolEnding, ToolSession};
 
 use arguments::{USAGE, WrkArguments, WrkError};
 
 /// Exit status if no load ran or the script failed.
-const FAILED: Ending = Ending::Status(1);
+const FAILED: ToolEnding = ToolEnding::Status(1);
 
 /// The engine's settings and wrk's options.
 pub(crate) const NOTATION: Notation = Notation::Options(&[
@@ -56,7 +56,7 @@ impl From<ScriptFault> for WrkFailure {
 }
 
 /// Runs wrk's front end; see [`crate::Tool::run`].
-pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
+pub(crate) fn run(arguments: &[OsString], session: &ToolSession) -> ToolEnding {
     let words: Vec<String> = arguments
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
@@ -64,10 +64,10 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match WrkArguments::read(&words) {
         Ok((version, arguments)) => {
             print(&version);
-            match run::run(&arguments, session) {
-                Ok(()) => Ending::Done,
+            match run::run_wrk(&arguments, session) {
+                Ok(()) => ToolEnding::Done,
                 Err(failure) => {
-                    print_error(&match failure {
+                    print_error_line(&match failure {
                         WrkFailure::Load(error) => error.in_notation(NOTATION),
                         WrkFailure::Script(fault) => fault.to_string(),
                     });
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
         Err(WrkError { version, message }) => {
             print(&version);
             if let Some(message) = message {
-                print_error(&message.to_string());
+                print_error_line(&message.to_string());
             }
             print(USAGE);
             FAILED
@@ -87,6 +87,6 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
 }
 
 /// Prints a line to standard error. As in wrk, the line has no prefix, because scripts look for it.
-fn print_error(text: &str) {
-    note(&format!("{text}\n"));
+fn print_error_line(text: &str) {
+    print_error(&format!("{text}\n"));
 }

@@ -35,8 +35,16 @@ impl WrkResults {
             "  Thread Stats{:>6}{:>11}{:>8}{:>12}",
             "Avg", "Stdev", "Max", "+/- Stdev"
         )?;
-        out.push_str(&row("Latency", &self.figures.latency, units::micros));
-        out.push_str(&row("Req/Sec", &self.figures.rates, units::count));
+        out.push_str(&statistics_row(
+            "Latency",
+            &self.figures.latency,
+            units::micros,
+        ));
+        out.push_str(&statistics_row(
+            "Req/Sec",
+            &self.figures.rates,
+            units::count,
+        ));
         out.push_str(distribution);
         let took = self.figures.duration.as_secs_f64();
         let (took_text, bytes) = (
@@ -81,7 +89,7 @@ pub(super) fn distribution(latency: &Statistics) -> String {
     out
 }
 
-fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
+fn statistics_row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     let within = match of.within_stdev_percent() {
         // For 0 / 0, C's printf writes this text.
         share if share.is_nan() => format!("{:>8}%", "-nan"),

@@ -12,11 +12,11 @@ use prony_lua::{
 };
 
 use super::arguments::WrkArguments;
-use super::load::Load;
+use super::load::WrkLoad;
 use super::url::WrkUrl;
 use super::{NOTATION, WrkFailure, request};
 use crate::output::system_message;
-use crate::session::{self, Session};
+use crate::session::{self, ToolSession};
 
 /// Connect timeout. It is longer than the system's own limit, because wrk sets none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -26,8 +26,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 /// # Errors
 ///
 /// If there are results, they have already been printed.
-pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), WrkFailure> {
-    let mut options = options(arguments);
+pub(super) fn run_wrk(arguments: &WrkArguments, session: &ToolSession) -> Result<(), WrkFailure> {
+    let mut options = engine_settings(arguments);
     let own_url = own_url(arguments);
     // This checks that a load on the target is permitted, before any connection is made.
     resolve(&own_url, &options, arguments)?;
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), Wrk
     }
 }
 
-fn options(arguments: &WrkArguments) -> LoadSettings {
+fn engine_settings(arguments: &WrkArguments) -> LoadSettings {
     LoadSettings {
         connections: Some(arguments.connections),
         threads: Some(arguments.threads),
@@ -101,7 +101,7 @@ fn resolve(
     options: &LoadSettings,
     arguments: &WrkArguments,
 ) -> Result<LoadSpec, SpecError> {
-    session::resolve(url, options).map_err(|error| match error {
+    session::resolve_literal(url, options).map_err(|error| match error {
         SpecError::Name { error, .. } => {
             let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
             let (host, service) = (&arguments.url.0.host, arguments.url.service());
@@ -157,13 +157,13 @@ fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaSc
 
 fn without_script(
     arguments: &WrkArguments,
-    session: &Session,
+    session: &ToolSession,
     mut spec: LoadSpec,
 ) -> Result<(), WrkFailure> {
     let bytes = request::plain(&arguments.url, &arguments.headers);
     let request = spec.writer().raw("GET", bytes);
     spec.send_only(&request);
-    let load = Load {
+    let load = WrkLoad {
         arguments,
         session,
         spec: &spec,
@@ -175,7 +175,7 @@ fn without_script(
 
 fn with_script(
     arguments: &WrkArguments,
-    session: &Session,
+    session: &ToolSession,
     mut spec: LoadSpec,
     scripts: &LuaScripts,
     own: Option<Address>,
@@ -186,7 +186,7 @@ fn with_script(
         .first()
         .map(DefinedHooks::of)
         .unwrap_or_default();
-    let (batch, given) = given(scripts, has)?;
+    let (batch, given) = script_requests(scripts, has)?;
     let elsewhere: Vec<Option<String>> = scripts
         .threads()
         .iter()
@@ -220,7 +220,7 @@ fn with_script(
         None => Some(&hooks),
     };
     scripts.flush();
-    let load = Load {
+    let load = WrkLoad {
         arguments,
         session,
         spec: &spec,
@@ -236,7 +236,10 @@ fn with_script(
 /// Returns the number of requests per batch, and the initial requests of the threads. If the script
 /// has a `request` hook, returns only the first thread's request, because wrk calls the hook once
 /// more than it sends requests.
-fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), ScriptFault> {
+fn script_requests(
+    scripts: &LuaScripts,
+    has: DefinedHooks,
+) -> Result<(u32, Vec<Vec<u8>>), ScriptFault> {
     let asked = if has.request {
         1
     } else {

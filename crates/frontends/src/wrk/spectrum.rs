@@ -14,16 +14,16 @@ const RULE: &str = "----------------------------------------------------------\n
 
 /// Returns the lines for latencies that include the wait for a free connection and, if given, the
 /// lines for latencies without the wait.
-pub(super) fn lines(corrected: &Statistics, uncorrected: Option<&Statistics>) -> String {
-    let mut out = one(corrected, "Recorded Latency");
+pub(super) fn spectra(corrected: &Statistics, uncorrected: Option<&Statistics>) -> String {
+    let mut out = spectrum(corrected, "Recorded Latency");
     if let Some(uncorrected) = uncorrected {
         let name = "Uncorrected Latency (measured without taking delayed starts into account)";
-        let _ = write!(out, "\n{}", one(uncorrected, name));
+        let _ = write!(out, "\n{}", spectrum(uncorrected, name));
     }
     out
 }
 
-fn one(times: &Statistics, name: &str) -> String {
+fn spectrum(times: &Statistics, name: &str) -> String {
     let mut out = format!("  Latency Distribution (HdrHistogram - {name})\n");
     // Writing to a string can't fail, here and below.
     for percent in [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0] {
@@ -36,7 +36,7 @@ fn one(times: &Statistics, name: &str) -> String {
         "{:>12} {:>12} {:>12} {:>12}\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
     );
-    for row in rows(times) {
+    for row in spectrum_rows(times) {
         let SpectrumRow {
             value,
             percent,
@@ -72,7 +72,7 @@ struct SpectrumRow {
 }
 
 /// Returns rows whose percentiles approach 100%, and a last row for the maximum.
-fn rows(times: &Statistics) -> Vec<SpectrumRow> {
+fn spectrum_rows(times: &Statistics) -> Vec<SpectrumRow> {
     let total = times.count();
     let mut rows = Vec::new();
     // The steps in percent are exact binary fractions, so errors don't accumulate.
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_lines_are_those_of_hdrhistogram() {
         let times = Statistics::of_samples((1..=10).map(|n| n * 1000).collect());
-        let text = lines(&times, None);
+        let text = spectra(&times, None);
         let expected = "  Latency Distribution (HdrHistogram - Recorded Latency)
  50.000%    5.00ms
  75.000%    8.00ms
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn an_empty_distribution_has_no_rows_and_blocks_have_names() {
         let nothing = Statistics::default();
-        assert!(rows(&nothing).is_empty());
-        let text = lines(&nothing, Some(&nothing));
+        assert!(spectrum_rows(&nothing).is_empty());
+        let text = spectra(&nothing, Some(&nothing));
         assert_eq!(text.matches(RULE).count(), 2);
         assert!(
             text.contains("---\n\n  Latency Distribution (HdrHistogram - Uncorrected Latency (")

@@ -1,34 +1,34 @@
 //! Parses and formats numbers as wrk does.
 
 /// Units of a quantity: the smallest one, and larger ones that increase by a constant factor.
-struct Units {
+struct UnitScale {
     scale: u16,
     base: &'static str,
     larger: &'static [&'static str],
 }
 
-const MICROSECONDS: Units = Units {
+const MICROSECONDS: UnitScale = UnitScale {
     scale: 1000,
     base: "us",
     larger: &["ms", "s"],
 };
-const SECONDS: Units = Units {
+const SECONDS: UnitScale = UnitScale {
     scale: 60,
     base: "s",
     larger: &["m", "h"],
 };
-const BINARY: Units = Units {
+const BINARY: UnitScale = UnitScale {
     scale: 1024,
     base: "",
     larger: &["K", "M", "G", "T", "P"],
 };
-const METRIC: Units = Units {
+const METRIC: UnitScale = UnitScale {
     scale: 1000,
     base: "",
     larger: &["k", "M", "G", "T", "P"],
 };
 
-impl Units {
+impl UnitScale {
     /// Formats a number. A larger unit is used if the number is at least 85% of that unit, except
     /// that the largest unit is never used.
     fn write(&self, number: f64, decimals: usize) -> String {

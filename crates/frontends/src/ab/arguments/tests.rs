@@ -125,7 +125,7 @@ fn methods_come_from_four_flags_and_bodies_from_two() {
 #[test]
 fn table_attributes_imply_the_table() {
     let default = "bgcolor=white".to_owned();
-    assert_eq!(load("-w h/").html, Some(Attributes::default()));
+    assert_eq!(load("-w h/").html, Some(HtmlAttributes::default()));
     assert_eq!(load("-x border=1 h/").html.unwrap().table, "border=1");
     assert_eq!(load("-y a=b h/").html.unwrap().row, "a=b");
     assert_eq!(load("-y a=b h/").html.unwrap().cell, default);

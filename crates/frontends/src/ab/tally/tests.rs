@@ -11,15 +11,15 @@ fn watch(words: &str) -> AbWatch {
 }
 
 /// Test helper that counts a response without sending a request.
-impl Counter<'_> {
+impl WorkerCounter<'_> {
     fn sees(&mut self, status: u16, length: u64, head: &str) {
         let responded = self.watch.classify(0, status, length, head.as_bytes());
         self.tally.count(Outcome::Ok, Some(responded));
     }
 }
 
-fn counter(watch: &AbWatch) -> Counter<'_> {
-    Counter {
+fn counter(watch: &AbWatch) -> WorkerCounter<'_> {
+    WorkerCounter {
         watch,
         tally: AbTally::default(),
         last_response: None,
@@ -39,9 +39,9 @@ fn the_first_response_gives_length_and_name() {
     assert_eq!((tally.complete, tally.successful, tally.non_2xx), (5, 3, 0));
     assert_eq!(
         tally.failed,
-        Failed {
+        FailureCounts {
             length: 2,
-            ..Failed::default()
+            ..FailureCounts::default()
         }
     );
     let first = watch.first().unwrap();
@@ -119,7 +119,7 @@ fn each_request_is_counted_once_under_one_outcome() {
     assert_eq!(tally.failed.all(), failures);
     assert_eq!(
         tally.failed,
-        Failed {
+        FailureCounts {
             connect: 8,
             receive: 3,
             length: 2,
@@ -146,18 +146,19 @@ fn at(sent_ms: u64, first_byte_ms: Option<u64>, ended_ms: u64) -> Exchange {
 #[test]
 fn times_are_those_of_requests_that_were_served_or_waited_for() {
     let ms = Nanos::from_millis;
-    let whole = times(Outcome::Ok, &at(15, Some(25), 30), ms(5)).unwrap();
+    let whole = request_times(Outcome::Ok, &at(15, Some(25), 30), ms(5)).unwrap();
     assert_eq!((whole.connect, whole.total()), (ms(5), ms(20)));
     assert_eq!(
         (whole.processing, whole.waiting),
         (Some(ms(15)), Some(ms(10)))
     );
-    let given_up = times(Outcome::Timeout, &at(15, None, 1015), ms(5)).unwrap();
+    let given_up = request_times(Outcome::Timeout, &at(15, None, 1015), ms(5)).unwrap();
     assert_eq!(
         (given_up.waiting, given_up.total()),
         (Some(ms(1000)), ms(1005))
     );
-    let unconnected = times(Outcome::ConnectTimeout, &at(10, None, 510), Nanos::ZERO).unwrap();
+    let unconnected =
+        request_times(Outcome::ConnectTimeout, &at(10, None, 510), Nanos::ZERO).unwrap();
     assert_eq!(
         (unconnected.connect, unconnected.processing),
         (ms(500), None)
@@ -168,6 +169,6 @@ fn times_are_those_of_requests_that_were_served_or_waited_for() {
         Outcome::ClosedEarly,
         Outcome::Protocol,
     ] {
-        assert_eq!(times(quick, &at(15, None, 16), ms(5)), None);
+        assert_eq!(request_times(quick, &at(15, None, 16), ms(5)), None);
     }
 }

@@ -1,13 +1,13 @@
-use super::super::secured::Tls;
-use super::super::tally::{AbTally, Failed};
-use super::super::times::{RequestTimes, Times};
+use super::super::secured::AbTls;
+use super::super::tally::{AbTally, FailureCounts};
+use super::super::times::{ColumnTimes, RequestTimes};
 use super::*;
 use prony_record::Nanos;
 
 /// Returns the times of `count` requests. Request n takes n ms to connect, and another 10 n ms to
 /// complete.
-pub(in super::super) fn times(count: u64) -> Times {
-    let mut times = Times::default();
+pub(in super::super) fn times(count: u64) -> ColumnTimes {
+    let mut times = ColumnTimes::default();
     for n in 1..=count {
         times.add(&RequestTimes {
             start: Nanos::from_millis(n),
@@ -39,7 +39,7 @@ pub(in super::super) fn plain() -> AbReport {
     }
 }
 
-fn with_times(times: Times) -> AbReport {
+fn with_times(times: ColumnTimes) -> AbReport {
     let mut report = plain();
     report.tally.times = times;
     report
@@ -53,7 +53,7 @@ const ALL: ReportParts = ReportParts {
 #[test]
 fn plain_report() {
     assert_eq!(
-        text(&plain(), ALL),
+        text_report(&plain(), ALL),
         "
 
 Server Software:        nginx/1.22.1
@@ -98,7 +98,7 @@ Percentage of the requests served within a certain time (ms)
 #[test]
 fn output_with_all_options_and_failures() {
     let report = AbReport {
-        tls: Some(Tls {
+        tls: Some(AbTls {
             protocol: "TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256".to_owned(),
             exchange: Some("X25519 253 bits".to_owned()),
             name: Some("localhost".to_owned()),
@@ -106,7 +106,7 @@ fn output_with_all_options_and_failures() {
         length: None,
         tally: AbTally {
             complete: 10,
-            failed: Failed {
+            failed: FailureCounts {
                 connect: 1,
                 receive: 2,
                 length: 3,
@@ -122,7 +122,7 @@ fn output_with_all_options_and_failures() {
         ..plain()
     };
     assert_eq!(
-        text(&report, ALL),
+        text_report(&report, ALL),
         "
 
 Server Software:        nginx/1.22.1
@@ -162,7 +162,7 @@ fn tables_are_left_out_by_d_and_shortened_by_s() {
         percentages: false,
         deviations: false,
     };
-    let text = text(&plain(), parts);
+    let text = text_report(&plain(), parts);
     let (_, table) = text.split_once("\n\nConnection Times (ms)\n").unwrap();
     assert_eq!(
         table,
@@ -177,7 +177,7 @@ Total:         11    61  110
 
 #[test]
 fn medians_far_from_their_means_are_warned_of() {
-    let mut times = Times::default();
+    let mut times = ColumnTimes::default();
     // The mean of 0.4975 ms is rounded twice, to 0.5 and to 1. The median of 0.4 ms is printed as
     // 0.
     for processing in [400_000, 400_000, 400_000, 790_000] {
@@ -189,13 +189,13 @@ fn medians_far_from_their_means_are_warned_of() {
         });
     }
     // The median, which is the upper of the two middle values, is 0.4 ms.
-    let text = text(&with_times(times), ALL);
+    let text = text_report(&with_times(times), ALL);
     let error =
         "ERROR: The median and mean for the processing time are more than twice the standard
        deviation apart. These results are NOT reliable.\n";
     assert!(!text.contains("WARNING"), "{text}");
     assert_eq!(text.matches("ERROR").count(), 0, "{text}");
-    let mut times = Times::default();
+    let mut times = ColumnTimes::default();
     for processing in [450_000, 450_000, 450_000, 790_000] {
         times.add(&RequestTimes {
             start: Nanos::ZERO,
@@ -204,7 +204,7 @@ fn medians_far_from_their_means_are_warned_of() {
             waiting: Some(Nanos(450_000)),
         });
     }
-    let text = super::text(&with_times(times), ALL);
+    let text = super::text_report(&with_times(times), ALL);
     assert!(text.contains(error), "{text}");
     assert!(!text.contains("the waiting time"), "{text}");
 }
@@ -216,14 +216,14 @@ fn nothing_is_divided_by_zero() {
         tally: AbTally::default(),
         ..plain()
     };
-    let text = text(&nothing, ALL);
+    let text = text_report(&nothing, ALL);
     assert!(
         text.ends_with("HTML transferred:       130 bytes\n"),
         "{text}"
     );
     let one = with_times(times(1));
     assert!(
-        !super::text(&one, ALL).contains("Percentage"),
+        !super::text_report(&one, ALL).contains("Percentage"),
         "a single request has no table"
     );
 }

@@ -25,7 +25,7 @@ use crate::arguments::HostsArgs;
 use crate::ending::Failure;
 use crate::plan_file::wrong_plan;
 use crate::progress::Progress;
-use crate::{fleet, terminal};
+use crate::{coordinator, terminal};
 
 /// Maximum number of a load's agents that are listed by name.
 const LISTED_MAX: usize = 12;
@@ -118,7 +118,7 @@ impl Hosts {
         progress: &Progress,
     ) -> Result<(), Failure> {
         let fleet = self.fleet()?.for_experiment(joined.run().clone());
-        let on_event = |event: FleetEvent<'_>| fleet::report(progress, event);
+        let on_event = |event: FleetEvent<'_>| coordinator::print_event(progress, event);
         // No signal handler is installed yet, so Ctrl-C ends the process.
         let stop = StopRequest::new();
         let observer = LoadObserver {
@@ -126,7 +126,11 @@ impl Hosts {
             stop: &stop,
             feed: None,
         };
-        let pick = |choice: &AgentChoice| fleet.pick(choice, observer).map_err(fleet::failure);
+        let pick = |choice: &AgentChoice| {
+            fleet
+                .pick(choice, observer)
+                .map_err(coordinator::fleet_failure)
+        };
         let hosts: Vec<String> = self.services.keys().cloned().collect();
         let serving = hosts.iter().filter_map(|host| self.roster.find(host).ok());
         let serving: BTreeSet<AgentName> = serving.map(|agent| agent.name.clone()).collect();
@@ -147,7 +151,7 @@ impl Hosts {
 
     /// Connects as the coordinator, with the options from the command line.
     fn fleet(&self) -> Result<Fleet, Failure> {
-        let mut fleet = fleet::connect(self.arguments.nats.as_deref(), &self.creds)?;
+        let mut fleet = coordinator::connect(self.arguments.nats.as_deref(), &self.creds)?;
         if let Some(lease) = self.arguments.lease {
             fleet = fleet.with_lease(lease);
         }

@@ -18,7 +18,7 @@ use crate::load_results::LoadResults;
 use crate::running_load::RunningLoad;
 use crate::session::{ObservedLoad, Session};
 use crate::signals::SecondSignal;
-use crate::{command_line, fleet, gating, scripts};
+use crate::{command_line, gating, load_by_agents, scripts};
 
 /// Runs `prony load`.
 pub(crate) fn run(arguments: &LoadArgs) -> Result<Ending, Failure> {
@@ -68,7 +68,7 @@ fn by_agents(
     }
     let results = results(arguments, conditions)?;
     let session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
-    let ended = fleet::load::run(arguments, choice, abort_rules, &session)?;
+    let ended = load_by_agents::run(arguments, choice, abort_rules, &session)?;
     let Some((mut record, interrupted)) = ended else {
         return Ok(Ending::Interrupted);
     };

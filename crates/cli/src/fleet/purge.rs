@@ -6,15 +6,15 @@ use prony_fleet::coordinator::StoredRun;
 use prony_fleet::names::RunId;
 use prony_report::number;
 
-use super::failure;
 use crate::arguments::PurgeArgs;
+use crate::coordinator::fleet_failure;
 use crate::ending::{Ending, Failure};
 use crate::terminal;
 
 /// Runs `prony fleet purge`.
 pub(crate) fn run(arguments: &PurgeArgs) -> Result<Ending, Failure> {
     let fleet = arguments.server.connect()?;
-    let known = fleet.runs().map_err(failure)?;
+    let known = fleet.runs().map_err(fleet_failure)?;
     let missing = |run: &&RunId| !known.iter().any(|one| one.manifest.run == **run);
     if let Some(run) = arguments.runs.iter().find(missing) {
         return Err(Failure::wrong(format!(
@@ -37,10 +37,10 @@ pub(crate) fn run(arguments: &PurgeArgs) -> Result<Ending, Failure> {
     }
     let mut messages = 0;
     for one in &meant {
-        messages += fleet.purge(&one.manifest).map_err(failure)?;
+        messages += fleet.purge(&one.manifest).map_err(fleet_failure)?;
     }
     if arguments.all {
-        messages += fleet.purge_rest().map_err(failure)?;
+        messages += fleet.purge_rest().map_err(fleet_failure)?;
     }
     terminal::print_message(format_args!(
         "removed {} ({}) from the NATS server",

@@ -4,8 +4,10 @@ use prony_experiment::abort::AbortRules;
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
-use super::failure;
 use crate::arguments::{LoadArgs, ServerArgs};
+use crate::coordinator::{
+    connect, fleet_failure, observe_agents, print_collect_hint, stop_request,
+};
 use crate::ending::Failure;
 use crate::session::Session;
 
@@ -20,8 +22,8 @@ pub(crate) fn run(
     let Some(creds) = &arguments.agents.creds else {
         return Err(Failure::wrong("--agents needs --creds"));
     };
-    let stop = super::stop_request(session)?;
-    let mut fleet = super::connect(arguments.agents.nats.as_deref(), creds)?;
+    let stop = stop_request(session)?;
+    let mut fleet = connect(arguments.agents.nats.as_deref(), creds)?;
     if let Some(lease) = arguments.agents.lease {
         fleet = fleet.with_lease(lease);
     }
@@ -34,7 +36,7 @@ pub(crate) fn run(
         choice: choice.clone(),
         clock_bound: arguments.agents.clock_bound(),
     };
-    let made = super::observe(session, &stop, abort_rules, |observer| {
+    let made = observe_agents(session, &stop, abort_rules, |observer| {
         fleet.load(&request, observer)
     });
     let progress = session.progress();
@@ -46,7 +48,7 @@ pub(crate) fn run(
                     nats: arguments.agents.nats.clone(),
                     creds: creds.clone(),
                 };
-                super::print_collect_hint(&finished, &server, progress);
+                print_collect_hint(&finished, &server, progress);
             }
             Ok(Some((finished.record, interrupted)))
         }
@@ -54,6 +56,6 @@ pub(crate) fn run(
             progress.warn(FleetError::Canceled);
             Ok(None)
         }
-        Err(error) => Err(failure(error)),
+        Err(error) => Err(fleet_failure(error)),
     }
 }

@@ -17,7 +17,7 @@ use prony_stats::runs::{self, RunComparison, RunVariant, RunsDocument};
 use crate::arguments::GateArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::{Output, report_lost};
-use crate::terminal;
+use crate::{runs_folder, terminal};
 
 /// Error probability of an interval when the data is analyzed only once.
 const SINGLE_LOOK_ALPHA: f64 = 0.05;
@@ -261,7 +261,7 @@ impl GateSettings {
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     let mut all = paths
         .iter()
-        .map(|path| stored::read(&crate::runs::resolve(path)).map_err(Failure::wrong));
+        .map(|path| stored::read(&runs_folder::catalog::resolve(path)).map_err(Failure::wrong));
     let mut first = match all.next() {
         Some(first) => first?,
         None => {

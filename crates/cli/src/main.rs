@@ -4,57 +4,25 @@
 //! error, files where requested, and an exit status (see [`ending`]). It measures, computes and
 //! renders nothing itself.
 
-mod adapt;
-mod agent;
 mod arguments;
-mod built_in_studies;
-mod capacity;
 mod command_line;
-mod compare;
+mod commands;
 mod coordinator;
-mod curl_command;
-mod demo;
-mod doctor;
-mod dry_run;
 mod ending;
 mod experiment;
-mod findings_reference;
-mod fleet;
-mod frontends;
 mod gating;
-mod hosts;
-mod init;
-mod leftovers;
 mod live;
-mod load;
-mod load_by_agents;
 mod load_lines;
-mod load_results;
-mod markdown_page;
 mod metrics;
-mod origin;
-mod other_tools;
-mod outlook;
 mod output;
-mod pages;
 mod parsing;
-mod plan_file;
-mod plan_reference;
 mod progress;
-mod replaced_file;
-mod report;
 mod running_load;
-mod runs;
 mod runs_folder;
 mod scripts;
-mod servers;
 mod session;
-mod setups;
 mod signals;
-mod study;
 mod terminal;
-mod typed_body;
-mod watch;
 
 use std::process::ExitCode;
 
@@ -68,8 +36,8 @@ fn main() -> ExitCode {
     if let Some(status) = prony_experiment::crypto::run_if_asked() {
         return status;
     }
-    if let Some((tool, arguments)) = frontends::requested() {
-        return frontends::run(tool, &arguments);
+    if let Some((tool, arguments)) = commands::frontends::requested() {
+        return commands::frontends::run(tool, &arguments);
     }
     let command = match parsing::parse() {
         Ok(command) => command,
@@ -87,20 +55,20 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Ending, Failure> {
     match command {
-        Command::Demo(text) => demo::run(&text),
-        Command::Load(text) => load::run(&text),
-        Command::Capacity(text) => capacity::run(&text),
-        Command::Compare(text) => compare::run(&text),
-        Command::Init(text) => init::run(&text),
-        Command::Study(text) => study::run(&text),
-        Command::Report(text) => report::run(&text),
-        Command::Runs(text) => runs::run(&text),
-        Command::Origin(text) => origin::run(text),
-        Command::Agent(text) => agent::run(*text),
-        Command::Fleet(text) => fleet::run(&text),
-        Command::Doctor(text) => doctor::run(&text),
-        Command::Completions(text) => Ok(pages::completions(&text)),
-        Command::Man(text) => pages::man(&text),
+        Command::Demo(text) => commands::demo::run(&text),
+        Command::Load(text) => commands::load::run(&text),
+        Command::Capacity(text) => commands::capacity::run(&text),
+        Command::Compare(text) => commands::compare::run(&text),
+        Command::Init(text) => commands::init::run(&text),
+        Command::Study(text) => commands::study::run(&text),
+        Command::Report(text) => commands::report::run(&text),
+        Command::Runs(text) => commands::runs::run(&text),
+        Command::Origin(text) => commands::origin::run(text),
+        Command::Agent(text) => commands::agent::run(*text),
+        Command::Fleet(text) => commands::fleet::run(&text),
+        Command::Doctor(text) => commands::doctor::run(&text),
+        Command::Completions(text) => Ok(commands::manual::completions(&text)),
+        Command::Man(text) => commands::manual::man(&text),
         // `frontends::requested` has already handled the commands of the front ends.
         Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_experiment::abort::AbortRules;
 use prony_fleet::coordinator::{
     Feed, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, ProgressUpdate, StopRequest,
 };
 use prony_fleet::credentials::FleetCredentials;
+use prony_plan::abort_rules::AbortRules;
 use prony_record::FindingId;
 use prony_report::number;
 

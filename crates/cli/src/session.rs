@@ -4,10 +4,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use prony_experiment::abort::AbortRules;
-use prony_experiment::plan::Plan;
 use prony_experiment::runner::{Interrupt, RunSettings};
 use prony_load::{LoadSpec, NotReady, wait_for_server};
+use prony_plan::Plan;
+use prony_plan::abort_rules::AbortRules;
 use prony_record::{Finding, LoadAbort};
 
 use crate::arguments::ProgressFlag;
@@ -170,7 +170,7 @@ impl Session {
             None => (shown(), None),
             Some(rules) => {
                 running.publish();
-                rules.watch(&running, abort, shown)
+                prony_experiment::abort::watch(rules, &running, abort, shown)
             }
         }
     }

@@ -8,6 +8,8 @@ use prony_experiment::capacity::{CapacitySearch, NeighborWatch, ProbeLoads, Sear
 use prony_experiment::runner::Interrupt;
 use prony_experiment::system::this_machine;
 use prony_load::{Arrivals, Control, LoadSettings, LoadSpec, run_scripted};
+use prony_plan::capacity_goals::{CapacityGoals, GoalsRefusal};
+use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;
 use prony_report::{Document, number};
 use prony_stats::capacity::{

@@ -110,7 +110,8 @@ fn is_typed(matches: &ArgMatches, id: &str) -> bool {
 }
 
 fn body(load: &mut LoadArguments) -> Result<Option<tempfile::NamedTempFile>, clap::Error> {
-    body_argument::resolve(&mut load.settings).map_err(|error| clap::Error::raw(ErrorKind::Io, error))
+    body_argument::resolve(&mut load.settings)
+        .map_err(|error| clap::Error::raw(ErrorKind::Io, error))
 }
 
 fn refuse(error: &clap::Error) -> ExitCode {

@@ -4,7 +4,7 @@ mod servers;
 
 use std::path::Path;
 
-use prony_experiment::plan::Plan;
+use prony_experiment::profile::MachineProfile;
 use prony_load::flag_of;
 use prony_plan::Plan;
 use prony_record::redact;

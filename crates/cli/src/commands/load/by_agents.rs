@@ -1,7 +1,7 @@
 //! `prony load --agents`: a load that agents generate.
 
-use prony_experiment::abort::AbortRules;
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
+use prony_plan::abort_rules::AbortRules;
 use prony_record::Record;
 
 use crate::arguments::{LoadArgs, ServerArgs};

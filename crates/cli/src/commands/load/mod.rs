@@ -12,6 +12,7 @@ use prony_load::{
     Control, LoadSettings, LoadSpec, LoadedScript, RunError, ScriptLoader, ScriptedRun, SpecError,
 };
 use prony_lua::LuaLoader;
+use prony_plan::abort_rules::AbortRules;
 use prony_stats::gate::LoadCondition;
 
 use crate::arguments::LoadArgs;

@@ -1,7 +1,7 @@
 //! Builds the command line of a load and a one-line description of its machine, for the record.
 
-use prony_experiment::environment::MachineFacts;
 use prony_load::LoadSettings;
+use prony_machine::environment::MachineFacts;
 use prony_record::redact;
 use prony_report::number;
 

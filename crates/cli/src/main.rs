@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     signals::survive_file_size_limit();
     // `prony doctor` starts this program again to test a cryptographic library in a separate
     // process.
-    if let Some(status) = prony_experiment::crypto::run_if_asked() {
+    if let Some(status) = prony_machine::crypto::run_if_asked() {
         return status;
     }
     if let Some((tool, arguments)) = commands::frontends::requested() {

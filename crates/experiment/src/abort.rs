@@ -6,10 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use prony_load::Control;
+use prony_plan::abort_rules::AbortRules;
 use prony_record::finding::LoadAborted;
 use prony_record::{Delta, Finding, LoadAbort, LoadInfo, Nanos, Record, Severity};
-
-use prony_plan::abort_rules::AbortRules;
 
 /// Interval at which the conditions are checked while a load runs. The load publishes its results
 /// every half second.

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, HostError};
-use prony_experiment::place::{self, NetnsHandle};
-use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
-use prony_experiment::telemetry::LinkTraffic;
+use prony_machine::host::local::LocalHost;
+use prony_machine::host::{Host, HostError};
+use prony_machine::place::{self, NetnsHandle};
+use prony_machine::profile::MachineProfile;
+use prony_machine::telemetry::LinkTraffic;
 use prony_plan::Plan;
 use prony_plan::service::PlaceKind;
 use prony_plan::topology::{

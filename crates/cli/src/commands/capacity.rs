@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use prony_experiment::capacity::{CapacitySearch, NeighborWatch, ProbeLoads, SearchEvent};
+use prony_experiment::capacity::{CapacitySearch, ProbeLoads, SearchEvent};
 use prony_experiment::runner::Interrupt;
-use prony_experiment::system::this_machine;
 use prony_load::{Arrivals, Control, LoadSettings, LoadSpec, run_scripted};
+use prony_machine::neighbors::NeighborWatch;
+use prony_machine::system::this_machine;
 use prony_plan::capacity_goals::{CapacityGoals, GoalsRefusal};
 use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;

@@ -1,8 +1,8 @@
 //! `prony doctor`: looks for reasons why a server, or this machine as a load generator, may be
 //! slow.
 
-use prony_experiment::doctor::{DoctorSubject, examine};
 use prony_load::LoadSettings;
+use prony_machine::doctor::{DoctorSubject, examine};
 use prony_report::doctor::DoctorDocument;
 
 use crate::arguments::DoctorArgs;
@@ -33,15 +33,14 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
 fn urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
     let examine = |url: &String| {
         let public = public || LoadSettings::from_environment().public;
-        prony_experiment::doctor::examine_url(url, public)
-            .map_err(|error| format!("--url: {error}"))
+        prony_machine::doctor::examine_url(url, public).map_err(|error| format!("--url: {error}"))
     };
     let subjects: Result<_, _> = urls.iter().map(examine).collect();
     subjects.map_err(Failure::wrong)
 }
 
 fn interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
-    let examine = |name: &String| prony_experiment::doctor::examine_interface(name);
+    let examine = |name: &String| prony_machine::doctor::examine_interface(name);
     let subjects: Result<_, _> = names.iter().map(examine).collect();
     subjects.map_err(Failure::wrong)
 }

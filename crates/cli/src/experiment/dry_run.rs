@@ -1,10 +1,10 @@
 //! `--dry-run`: prints a plan's variants, their order and the expected duration. If the plan
 //! doesn't determine the duration, a short probe estimates it.
 
-use prony_experiment::host::local::LocalHost;
 use prony_experiment::runner::{
     BlockTime, FailedTrial, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
+use prony_machine::host::local::LocalHost;
 use prony_plan::{Plan, Resolved};
 
 use crate::ending::{Ending, Failure};

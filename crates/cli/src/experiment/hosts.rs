@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use prony_experiment::host::local::LocalHost;
 use prony_fleet::agent::host_name;
 use prony_fleet::coordinator::{
     AgentChoice, CLOCK_BOUND_DEFAULT, Fleet, FleetEvent, LoadObserver, StopRequest,
@@ -18,6 +17,7 @@ use prony_fleet::link::{LinkError, NatsLink};
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::Registration;
+use prony_machine::host::local::LocalHost;
 use prony_plan::{HostRequirement, Plan};
 use prony_report::number;
 

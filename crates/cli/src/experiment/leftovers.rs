@@ -1,6 +1,6 @@
 //! Removes what killed runs left behind.
 
-use prony_experiment::sweep;
+use prony_machine::sweep;
 
 use crate::progress::Progress;
 

@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, HostError};
 use prony_experiment::runner::{
     AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Machines,
     RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
@@ -22,6 +20,8 @@ use prony_experiment::runner::{
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
+use prony_machine::host::local::LocalHost;
+use prony_machine::host::{Host, HostError};
 use prony_plan::{Plan, forget_secrets};
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use prony_experiment::place::sort_settings;
 use prony_experiment::runner::{
     BlockTime, Forecast, PROBE_DURATION, RunSettings, UnknownTime, block_range, forecast,
 };
 use prony_experiment::schedule;
+use prony_machine::place::sort_settings;
 use prony_plan::service::{Allocated, Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use prony_plan::topology::{AddressBlock, Topology};
 use prony_plan::{LoadModel, Plan, PlanError, Resolved, ResolvedService};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::ExperimentFolderError;
+use prony_machine::profile::MachineProfile;
 use prony_plan::{Plan, PlanErrors};
 
 use crate::ending::Failure;

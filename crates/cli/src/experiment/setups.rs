@@ -230,7 +230,7 @@ fn section(heading: &str, settings: &[Setting]) -> String {
 mod tests {
     use std::path::Path;
 
-    use prony_experiment::profile::MachineProfile;
+    use prony_machine::profile::MachineProfile;
 
     use super::*;
 

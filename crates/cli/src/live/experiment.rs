@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_experiment::runner::{Interrupt, LatestSample};
-use prony_experiment::telemetry::{HostSample, TelemetrySample};
+use prony_machine::telemetry::{HostSample, TelemetrySample};
 use ratatui::Frame;
 
 use super::experiment_state::{CpuUse, ExperimentState, TrialPhase};

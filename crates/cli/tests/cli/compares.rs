@@ -487,7 +487,7 @@ fn studies_can_be_listed_shown_and_tried() {
     let output = workdir.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
     let installed = |program| {
         let here = std::path::Path::new("/");
-        prony_experiment::system::program::find(program, here, None).is_ok()
+        prony_machine::system::program::find(program, here, None).is_ok()
     };
     if installed("nginx") && installed("gunicorn") {
         let output = output.expect(0);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use prony_experiment::system::port;
+use prony_machine::system::port;
 use prony_plan::service::PortProtocol;
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use prony_experiment::run_state;
 use prony_experiment::schedule;
+use prony_machine::run_state;
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -28,7 +28,6 @@
 //!
 //! [`SearchSettings`]: prony_stats::capacity::SearchSettings
 
-mod neighbors;
 mod probe_loads;
 mod probe_watch;
 mod run;
@@ -37,6 +36,5 @@ mod tests;
 
 pub use prony_stats::capacity::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
 
-pub use neighbors::NeighborWatch;
 pub use probe_loads::ProbeLoads;
 pub use run::{CapacitySearch, SearchEvent};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use prony_load::{Control, LoadSpec};
-use prony_record::Record;
-
 use prony_plan::probe_load::ProbeLoad;
+use prony_record::Record;
 
 /// Creates and runs the loads of a search.
 pub trait ProbeLoads {

@@ -18,10 +18,9 @@ mod tests;
 use std::time::Duration;
 
 use prony_load::{HttpVersion, IoChoice};
+use prony_plan::{Interleave, LoadModel, Plan, Resolved};
 use prony_record::number;
 use prony_stats::TrialMode;
-
-use prony_plan::{Interleave, LoadModel, Plan, Resolved};
 
 pub use resources::{MachineResources, VariantDemand, demands, shortage};
 pub use slices::{

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use prony_machine::system;
 use prony_plan::{Plan, PlanError, Resolved, ResolvedService};
 use prony_record::{number, quantity};
-
-use crate::system;
 
 /// Available resources of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

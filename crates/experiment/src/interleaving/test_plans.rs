@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
+use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
-
-use crate::profile::MachineProfile;
 
 /// A plan with two variants of one service.
 pub(crate) const PLAN: &str = r#"name = "two"

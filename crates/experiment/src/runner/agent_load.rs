@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use prony_load::{Control, LoadSettings, LoadSpec};
-use prony_record::Record;
-
 use prony_plan::abort_rules::AbortRules;
+use prony_record::Record;
 
 /// A load that agents are to generate.
 pub struct AgentLoadRequest<'a> {

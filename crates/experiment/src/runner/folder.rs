@@ -6,6 +6,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use prony_machine::environment::{
+    ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program, ServiceSources,
+};
 use prony_plan::Plan;
 use prony_record::{Record, parse_stored, read_stored};
 use prony_stats::{Look, TrialMode, VerdictDocument};
@@ -16,9 +19,6 @@ use super::folder_error::ExperimentFolderError;
 use super::lock::{self, FolderLock};
 use super::plan_changes::{self, PlanCopy};
 use super::trial_result::TrialResult;
-use crate::environment::{
-    ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program, ServiceSources,
-};
 use prony_record::finding::AcceptedChange;
 
 /// Folder with the files of a built-in study. It may exist before the experiment begins.

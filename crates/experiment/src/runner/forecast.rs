@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_load::LoadSettings;
+use prony_machine::host::Host;
 use prony_plan::{LoadModel, Plan, Resolved};
 use prony_stats::TrialMode;
 
@@ -12,7 +13,6 @@ use super::event::Forecast;
 use super::folder::ExperimentFolder;
 use super::trial::{ProbePace, ProbedLoad, Trial};
 use super::{FailedTrial, Interrupt, RunSettings, TrialError};
-use crate::host::Host;
 use crate::interleaving::interleaved_time;
 
 impl Forecast {

@@ -12,12 +12,12 @@ use prony_record::{Finding, Nanos, Record};
 use super::block_error::BlockError;
 use super::event::InterleavedLoad;
 use super::sampling::LatestSample;
+use super::scoped_host::{ScopedHost, SharedHost};
 use super::slice_driver::{Driver, SlicedLoad, forward};
 use super::trial::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use super::trial_result::TrialResult;
 use super::{ExperimentEvent, TrialError};
 use crate::abort::{self, LocalLoad};
-use crate::host::{ScopedHost, SharedHost};
 
 /// Minimum warm-up. The settling part of the first slice must not begin before the load.
 const WARMUP_MIN: Nanos = Nanos::from_millis(100);

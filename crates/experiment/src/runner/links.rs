@@ -1,13 +1,12 @@
 //! Metrics of the link between the load generator and its target: utilization and protocol
 //! overhead.
 
+use prony_machine::telemetry::TelemetrySummary;
 use prony_plan::Resolved;
 use prony_plan::service::PlaceKind;
 use prony_plan::topology::NetworkLink;
 use prony_record::Record;
 use prony_stats::{Metric, Values};
-
-use crate::telemetry::TelemetrySummary;
 
 /// Traffic on the link between the load generator and its target during the measured part of a
 /// trial, in bytes of Ethernet frames.

@@ -29,9 +29,12 @@ mod response_findings;
 mod responses;
 mod rounds;
 mod sampling;
+mod scoped_host;
+mod scoped_name;
 mod search_end;
 mod service_cpu;
 mod slice_driver;
+mod sliced_telemetry;
 mod trial;
 mod trial_error;
 mod trial_result;
@@ -44,10 +47,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_load::ScriptLoader;
+use prony_machine::host::Host;
 use prony_plan::{BodyComparison, Interleave, Plan};
 use prony_stats::{Design, Factor, VerdictDocument};
-
-use crate::host::Host;
 
 use experiment::Experiment;
 

@@ -5,12 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use prony_plan::Plan;
 use prony_record::finding::{AcceptedChange, PlanChanged};
 use prony_record::{Finding, Severity, read_stored};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use prony_plan::Plan;
 
 /// Maximum number of changes that are listed.
 const CHANGES_MAX: usize = 8;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use prony_load::LoadSettings;
+use prony_machine::host::{Host, ProbeFailure, ReadinessProbe};
 use prony_plan::ReadySettings;
 use prony_plan::service::Allocated;
 
 use super::Interrupt;
-use crate::host::{Host, ProbeFailure, ReadinessProbe};
 
 /// Pause between two probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use prony_machine::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 use prony_plan::Resolved;
 use prony_stats::{CoreParties, Neighbor};
 use serde::{Deserialize, Serialize};
 
 use super::links::{self, LoadLinkTraffic};
-use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
 /// Maximum number of neighbor processes listed for a set of cores.
 const NEIGHBORS_MAX: usize = 3;
@@ -50,7 +50,7 @@ pub struct ResourceUse {
     #[serde(default)]
     pub machine: Option<CoreParties>,
     /// True if interrupts are charged to processes on the target's machine
-    /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
+    /// ([`HostSample::softirq_included`](prony_machine::telemetry::HostSample::softirq_included)).
     #[serde(default)]
     pub softirq_included: Option<bool>,
     /// Fraction of the link's rate limit that is used in the busier direction; `None` without a

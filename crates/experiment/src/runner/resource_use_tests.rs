@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use prony_machine::profile::MachineProfile;
+use prony_machine::telemetry::{ForeignUse, ServiceSummary};
 use prony_plan::Plan;
 
 use super::*;
-use crate::profile::MachineProfile;
-use crate::telemetry::{ForeignUse, ServiceSummary};
 
 const ELAPSED_S: f64 = 10.0;
 

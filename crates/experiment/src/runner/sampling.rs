@@ -3,9 +3,9 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::host::Host;
-use crate::system::avoid_cores;
-use crate::telemetry::TelemetrySample;
+use prony_machine::host::Host;
+use prony_machine::system::avoid_cores;
+use prony_machine::telemetry::TelemetrySample;
 
 /// Interval at which the end of the load is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

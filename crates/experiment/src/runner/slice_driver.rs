@@ -5,20 +5,21 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use prony_load::{LoadSlice, LoadSpec, SliceReport, Slices};
+use prony_machine::host::Host;
+use prony_machine::system::avoid_cores;
+use prony_machine::telemetry::TelemetrySample;
 use prony_record::finding::NotIdle;
 use prony_record::{Finding, Nanos, Severity};
 use prony_stats::Metric;
 
 use super::block_error::BlockError;
 use super::sampling::LatestSample;
+use super::scoped_name::ScopedName;
+use super::sliced_telemetry::SlicedTelemetry;
 use super::trial_result::SliceResult;
 use super::{ExperimentEvent, TrialError};
-use crate::host::Host;
 use crate::interleaving::{DEFAULT_SLICE, SETTLING_PART, minimum_duration};
 use crate::schedule;
-use crate::scoped_name::ScopedName;
-use crate::system::avoid_cores;
-use crate::telemetry::{SlicedTelemetry, TelemetrySample};
 
 /// Minimum number of requests of each variant in a slice.
 const SLICE_REQUESTS_MIN: f64 = 50.0;

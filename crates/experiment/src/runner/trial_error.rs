@@ -12,9 +12,9 @@ use super::folder_error::ExperimentFolderError;
 use super::readiness::ReadinessError;
 use super::responses::UnansweredRequest;
 
+use prony_machine::host::HostError;
 use prony_plan::PlanError;
 
-use crate::host::HostError;
 use crate::interleaving::COUNTED_REQUESTS_MIN;
 
 /// Reason why a trial failed.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use prony_machine::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 use prony_plan::{Resolved, ResolvedService};
 use prony_record::finding::{ServiceThrottled, Subject, TelemetryLost};
 use prony_record::{Finding, Record, Severity};
 
 use super::trial_result::{ServiceUse, TrialTelemetry};
 use super::values;
-use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
 /// Removes followed services that have no process from the summary, and returns a finding about
 /// each. Otherwise, their usage would appear to be zero.
@@ -137,10 +137,10 @@ pub(super) fn throttled(telemetry: &TrialTelemetry) -> Vec<Finding> {
 mod tests {
     use std::path::Path;
 
+    use prony_machine::profile::MachineProfile;
     use prony_plan::Plan;
 
     use super::*;
-    use crate::profile::MachineProfile;
 
     const PLAN: &str = r#"
 baseline = { connections = 1 }

@@ -1,6 +1,7 @@
 //! Metrics of a trial, computed from its record and its telemetry.
 
 use prony_load::HttpVersion;
+use prony_machine::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 use prony_plan::Resolved;
 use prony_plan::service::{Endpoint, PlaceKind};
 use prony_record::Record;
@@ -8,7 +9,6 @@ use prony_stats::{Metric, Values};
 
 use super::links;
 use crate::capacity::SearchReport;
-use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 
 /// Minimum duration of a load for CPU metrics: the kernel counts CPU time in ticks of 10 ms.
 pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
@@ -186,8 +186,9 @@ fn opened_upstream(record: &Record, (begun, over_s): (u64, f64), own: u64) -> Op
 
 #[cfg(test)]
 mod tests {
+    use prony_machine::telemetry::UdpCounters;
+
     use super::*;
-    use crate::telemetry::UdpCounters;
 
     #[test]
     fn upstream_connections_are_not_the_loads_own() {
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn instructions_are_counted_for_all_services_or_none() {
         let service = |instructions: Option<u64>| ServiceSummary {
-            hardware: instructions.map(|instructions| crate::telemetry::HardwareCounters {
+            hardware: instructions.map(|instructions| prony_machine::telemetry::HardwareCounters {
                 instructions: Some(instructions),
                 ..Default::default()
             }),

@@ -12,9 +12,9 @@ mod studies;
 
 use std::path::{Path, PathBuf};
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, RunSettings, run};
+use prony_machine::host::local::LocalHost;
+use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Verdict, VerdictDocument};

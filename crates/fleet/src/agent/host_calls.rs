@@ -198,7 +198,7 @@ impl HostCallHandler {
 }
 
 fn opened() -> Reply {
-    let boot = prony_experiment::host::local::LocalHost::boot();
+    let boot = prony_machine::host::local::LocalHost::boot();
     Reply::Host(HostReply::Opened { boot })
 }
 

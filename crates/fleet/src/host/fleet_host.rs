@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use prony_experiment::environment::Environment;
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{
+use prony_machine::environment::Environment;
+use prony_machine::host::local::LocalHost;
+use prony_machine::host::{
     Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop,
 };
-use prony_experiment::place::NetnsHandle;
-use prony_experiment::telemetry::{HostSample, TelemetrySample};
+use prony_machine::place::NetnsHandle;
+use prony_machine::telemetry::{HostSample, TelemetrySample};
 use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;

@@ -1,6 +1,6 @@
 //! Fetches the logs of services from agents' machines.
 
-use prony_experiment::host::HostError;
+use prony_machine::host::HostError;
 
 use super::session::{AgentSession, unexpected};
 use crate::wire::{

@@ -1,7 +1,7 @@
 //! Access to agents' machines for experiments.
 //!
 //! Input: a connection to the fleet's server, and a plan that names agents. Output: a
-//! [`Host`](prony_experiment::host::Host) that runs each service on its machine, and an
+//! [`Host`](prony_machine::host::Host) that runs each service on its machine, and an
 //! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that generates loads on agents.
 //!
 //! The files of a service are sent to its machine, samples are taken on all machines at the same

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prony_experiment::host::HostError;
+use prony_machine::host::HostError;
 
 use super::logs;
 use super::session::AgentSession;

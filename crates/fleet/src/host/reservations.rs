@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prony_experiment::host::HostError;
+use prony_machine::host::HostError;
 use prony_plan::watch_spec::WatchSpec;
 
 use super::lease::LeaseKeeper;

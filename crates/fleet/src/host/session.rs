@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_experiment::host::HostError;
+use prony_machine::host::HostError;
 use prony_record::finding::HostLoss;
 
 use super::call_error::SessionCallError;

@@ -1,14 +1,14 @@
 //! Calls from an experiment's coordinator to an agent's machine, and their replies.
 //!
-//! They correspond to the methods of [`prony_experiment::host::Host`]. The calls of a run are
+//! They correspond to the methods of [`prony_machine::host::Host`]. The calls of a run are
 //! numbered. If a call is sent again because its reply was lost, it is not carried out again, but
 //! gets the same reply.
 
 use std::collections::BTreeMap;
 
-use prony_experiment::environment::Environment;
-use prony_experiment::host::{ReadinessProbe, ServiceExit, ServiceStop};
-use prony_experiment::telemetry::TelemetrySample;
+use prony_machine::environment::Environment;
+use prony_machine::host::{ReadinessProbe, ServiceExit, ServiceStop};
+use prony_machine::telemetry::TelemetrySample;
 use prony_plan::HostObjection;
 use prony_plan::service::{Allocated, Allocation, ServiceSpec};
 use prony_plan::watch_spec::WatchSpec;
@@ -236,7 +236,7 @@ pub(crate) fn service_file_name(service: &str, is_secret: bool, name: &str) -> S
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::telemetry::{CoreTimes, HostSample, ServiceSample};
+    use prony_machine::telemetry::{CoreTimes, HostSample, ServiceSample};
     use prony_plan::service::{Endpoint, ListenKind, PlaceKind};
 
     use super::*;

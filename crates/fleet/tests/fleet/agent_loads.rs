@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_experiment::host::local::LocalHost;
 use prony_experiment::runner::{AgentLoadRequest, AgentLoadRunner};
 use prony_fleet::coordinator::Fleet;
 use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::permissions::Role;
 use prony_load::Control;
+use prony_machine::host::local::LocalHost;
 
 use crate::harness::{RunningAgent, TestCoordinator, origin, settings, wait_until};
 use crate::nats_server::TestServer;

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::{
     ExperimentEvent, ExperimentOutcome, Interrupt, Machines, RunSettings, TrialError, run, run_on,
 };
@@ -20,6 +18,8 @@ use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::names::AGENTS_BUCKET;
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
+use prony_machine::host::local::LocalHost;
+use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 use prony_record::FindingId;
 
@@ -505,7 +505,7 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
     );
     drop(host);
     // At its next start on that machine, an agent removes the folders of a killed one.
-    nothing_left_by(&folders(&out), || drop(prony_experiment::sweep::sweep()));
+    nothing_left_by(&folders(&out), || drop(prony_machine::sweep::sweep()));
 }
 
 #[test]
@@ -551,11 +551,11 @@ fn a_lost_coordinator_leaves_no_service_behind() {
         nats.folder.path().join("out"),
     );
     let wanted = plan.allocations(0).unwrap();
-    let allocated = prony_experiment::host::Host::allocate(&mut host, &wanted, &Default::default());
+    let allocated = prony_machine::host::Host::allocate(&mut host, &wanted, &Default::default());
     let resolved = plan.resolve(0, &allocated.unwrap()).unwrap();
     let spec = &resolved.services[0].spec;
     let folder = spec.command[2].rsplit_once('/').unwrap().0.to_owned();
-    prony_experiment::host::Host::start(&mut host, spec, &out).unwrap();
+    prony_machine::host::Host::start(&mut host, spec, &out).unwrap();
     wait_until("the service runs", || {
         (!processes_with(&folder).is_empty()).then_some(())
     });

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use prony_experiment::system::port;
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::link::NatsLink;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::server::{PreparedServer, ServerProcess, ServerSetup};
+use prony_machine::system::port;
 use prony_plan::service::PortProtocol;
 
 /// A running server and its folder.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use prony_experiment::host::Host;
-use prony_experiment::host::local::LocalHost;
 use prony_fleet::coordinator::{
     AgentChoice, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, LoadRequest, StopRequest,
 };
 use prony_fleet::host::{FleetHost, Roster};
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::{Command, Reply};
+use prony_machine::host::Host;
+use prony_machine::host::local::LocalHost;
 use prony_plan::watch_spec::WatchSpec;
 
 use crate::harness::{

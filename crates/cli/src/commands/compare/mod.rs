@@ -4,8 +4,8 @@ mod servers;
 
 use std::path::Path;
 
-use prony_experiment::profile::MachineProfile;
 use prony_load::flag_of;
+use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 use prony_record::redact;
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use prony_experiment::profile::MachineProfile;
 use prony_load::{LoadSettings, split_url};
+use prony_machine::profile::MachineProfile;
 use prony_plan::abort_rules::AbortRules;
 use prony_plan::{BodyComparison, Plan, VARIANTS_MAX};
 use prony_record::quantity::time_text;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_experiment::abort;
-use prony_experiment::system::this_machine;
 use prony_fleet::coordinator::AgentChoice;
 use prony_load::{
     Control, LoadSettings, LoadSpec, LoadedScript, RunError, ScriptLoader, ScriptedRun, SpecError,
 };
 use prony_lua::LuaLoader;
+use prony_machine::system::this_machine;
 use prony_plan::abort_rules::AbortRules;
 use prony_stats::gate::LoadCondition;
 

@@ -238,7 +238,7 @@ fn value_schema(value: &ValueType) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::profile::MachineProfile;
+    use prony_machine::profile::MachineProfile;
     use prony_plan::{Plan, STARTER};
 
     use super::*;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use prony_experiment::program_output::{ProgramError, run_program};
-use prony_experiment::system::program;
+use prony_machine::program_output::{ProgramError, run_program};
+use prony_machine::system::program;
 use tempfile::TempDir;
 
 use crate::ending::Failure;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use prony_experiment::profile::MachineProfile;
+use prony_machine::profile::MachineProfile;
 use prony_plan::{DiagnosticKind, LevelSelection, Plan, PlanError, PlanErrors};
 use prony_report::number;
 use serde::Deserialize;

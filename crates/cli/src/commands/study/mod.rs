@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use include_dir::{Dir, DirEntry};
-use prony_experiment::profile::MachineProfile;
 use prony_experiment::runner::ExperimentFolderError;
+use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 
 use self::adapt::CannotAdapt;

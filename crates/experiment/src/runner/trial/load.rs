@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSettings, LoadSpec, run_scripted};
+use prony_machine::place::NetnsHandle;
+use prony_machine::telemetry::TelemetrySample;
 use prony_plan::ResolvedLoad;
 use prony_record::Record;
 
 use super::{Trial, inside};
 use crate::abort::{self, LocalLoad};
-use crate::place::NetnsHandle;
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{AgentLoadRequest, AgentLoadRunner, ExperimentEvent, TrialError};
-use crate::telemetry::TelemetrySample;
 
 /// Minimum number of telemetry samples, even in a short trial.
 const SAMPLES_MIN: u32 = 4;

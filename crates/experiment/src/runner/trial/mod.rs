@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_load::{LoadSpec, NotReady as WaitError, ScriptLoader, wait_for_server};
+use prony_machine::host::Host;
+use prony_machine::place::NetnsHandle;
+use prony_machine::telemetry::{self, TelemetrySample};
 use prony_plan::service::Allocated;
 use prony_plan::{LoadModel, Plan, Resolved, Scheme};
 use prony_record::finding::{ServiceEnded, ServiceKilled, ServiceLogCut, Subject};
@@ -25,9 +28,6 @@ use super::{
     trial_telemetry, values,
 };
 use crate::capacity::SearchReport;
-use crate::host::Host;
-use crate::place::NetnsHandle;
-use crate::telemetry::{self, TelemetrySample};
 
 pub use probe::PROBE_DURATION;
 pub(crate) use probe::{ProbePace, ProbedLoad};

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSettings, LoadSpec, ScriptLoader, run_scripted};
+use prony_machine::place::NetnsHandle;
 use prony_plan::CapacityLoad;
 use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;
@@ -13,7 +14,6 @@ use super::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use crate::capacity::{
     CapacitySearch, ProbeLoads, ProbeReport, SearchEnd, SearchEvent, SearchReport,
 };
-use crate::place::NetnsHandle;
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{ExperimentEvent, TrialError};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::place;
-use prony_experiment::system::program;
+use prony_machine::host::local::LocalHost;
+use prony_machine::place;
+use prony_machine::system::program;
 use prony_plan::service::{PlaceKind, ServiceSpec};
 use prony_plan::{DiagnosticKind, HostObjection, ServiceAspect};
 

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, HostError};
+use prony_machine::host::local::LocalHost;
+use prony_machine::host::{Host, HostError};
 use prony_plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 

@@ -8,21 +8,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use prony_machine::environment::Environment;
+use prony_machine::host::{
+    Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop,
+};
+use prony_machine::place::NetnsHandle;
+use prony_machine::telemetry::TelemetrySample;
 use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
 use prony_record::finding::Subject;
 
-use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
-use crate::environment::Environment;
-use crate::place::NetnsHandle;
-use crate::scoped_name::ScopedName;
-use crate::telemetry::TelemetrySample;
+use super::scoped_name::ScopedName;
+use super::sliced_telemetry::sample_of_variant;
 
 /// State shared by the variants of a block, whose services run on the same host.
 #[derive(Debug, Default)]
-pub(crate) struct SharedHost {
+pub(super) struct SharedHost {
     /// Allocations of all variants, by service name on the host.
     allocated: BTreeMap<String, Allocated>,
     watch: WatchSpec,
@@ -37,7 +40,7 @@ impl SharedHost {
     ///
     /// # Errors
     /// The same errors as [`Host::allocate`].
-    pub(crate) fn allocate(
+    pub(super) fn allocate(
         host: &mut dyn Host,
         wanted: &[(usize, Vec<Allocation>)],
     ) -> Result<SharedHost, HostError> {
@@ -71,14 +74,14 @@ impl SharedHost {
 }
 
 /// View of a host that contains only the services of one variant.
-pub(crate) struct ScopedHost<'a> {
+pub(super) struct ScopedHost<'a> {
     host: &'a mut dyn Host,
     shared: &'a mut SharedHost,
     variant: usize,
 }
 
 impl<'a> ScopedHost<'a> {
-    pub(crate) fn new(
+    pub(super) fn new(
         host: &'a mut dyn Host,
         shared: &'a mut SharedHost,
         variant: usize,
@@ -169,7 +172,7 @@ impl Host for ScopedHost<'_> {
     }
 
     fn sample(&mut self) -> TelemetrySample {
-        self.host.sample().of_variant(self.variant)
+        sample_of_variant(self.host.sample(), self.variant)
     }
 
     fn is_lost(&self) -> bool {

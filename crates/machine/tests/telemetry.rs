@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use prony_experiment::host::Host;
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::telemetry::{ServiceSample, TelemetrySample, summary};
+use prony_machine::host::Host;
+use prony_machine::host::local::LocalHost;
+use prony_machine::telemetry::{ServiceSample, TelemetrySample, summary};
 use prony_plan::service::{Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::{CounterMode, WatchSpec};

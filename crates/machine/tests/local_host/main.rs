@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::host::{Host, HostError, ReadinessProbe};
-use prony_experiment::place;
+use prony_machine::host::local::LocalHost;
+use prony_machine::host::{Host, HostError, ReadinessProbe};
+use prony_machine::place;
 use prony_plan::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 

@@ -7,33 +7,31 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::Throttling;
-
-use super::difference::{
+use prony_machine::telemetry::difference::{
     cores_between, grown, hardware_between, interfaces_between, network_between, tcp_between,
     throttling_between, udp_between,
 };
-use super::{
+use prony_machine::telemetry::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, NetworkBytes,
     ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
-use crate::scoped_name::ScopedName;
+use prony_record::Throttling;
 
-impl TelemetrySample {
-    /// Returns the sample reduced to one variant's services, with their names in the plan.
-    pub(crate) fn of_variant(mut self, variant: usize) -> TelemetrySample {
-        let own = |(name, sample): (String, ServiceSample)| {
-            let (service, of) = ScopedName::parse(&name)?;
-            (of == variant).then(|| (service.to_owned(), sample))
-        };
-        self.services = self.services.into_iter().filter_map(own).collect();
-        self
-    }
+use super::scoped_name::ScopedName;
+
+/// Returns a sample with only one variant's services, with their names in the plan.
+pub(super) fn sample_of_variant(mut sample: TelemetrySample, variant: usize) -> TelemetrySample {
+    let own = |(name, sample): (String, ServiceSample)| {
+        let (service, of) = ScopedName::parse(&name)?;
+        (of == variant).then(|| (service.to_owned(), sample))
+    };
+    sample.services = sample.services.into_iter().filter_map(own).collect();
+    sample
 }
 
 /// Resource usage during one variant's slices, in the form of samples.
 #[derive(Debug)]
-pub(crate) struct SlicedTelemetry {
+pub(super) struct SlicedTelemetry {
     variant: usize,
     samples: Vec<TelemetrySample>,
     /// CPU seconds that the variant's services used during other variants' slices.
@@ -44,8 +42,8 @@ pub(crate) struct SlicedTelemetry {
 
 impl SlicedTelemetry {
     /// Creates the telemetry of a variant. `first` is the first sample of the block.
-    pub(crate) fn new(variant: usize, first: &TelemetrySample) -> SlicedTelemetry {
-        let mut first = first.clone().of_variant(variant);
+    pub(super) fn new(variant: usize, first: &TelemetrySample) -> SlicedTelemetry {
+        let mut first = sample_of_variant(first.clone(), variant);
         first.t_s = 0.0;
         SlicedTelemetry {
             variant,
@@ -56,12 +54,12 @@ impl SlicedTelemetry {
     }
 
     /// Adds a slice of this variant. The resource usage is later divided by the sum of `length_s`.
-    pub(crate) fn add(&mut self, before: &TelemetrySample, after: &TelemetrySample, length_s: f64) {
+    pub(super) fn add(&mut self, before: &TelemetrySample, after: &TelemetrySample, length_s: f64) {
         let Some(last) = self.samples.last() else {
             return;
         };
-        let before = before.clone().of_variant(self.variant);
-        let after = after.clone().of_variant(self.variant);
+        let before = sample_of_variant(before.clone(), self.variant);
+        let after = sample_of_variant(after.clone(), self.variant);
         let next = TelemetrySample {
             t_s: last.t_s + length_s,
             services: by_name(&last.services, &before.services, &after.services, service),
@@ -72,7 +70,7 @@ impl SlicedTelemetry {
     }
 
     /// Adds a slice of another variant.
-    pub(crate) fn add_idle(&mut self, before: &TelemetrySample, after: &TelemetrySample) {
+    pub(super) fn add_idle(&mut self, before: &TelemetrySample, after: &TelemetrySample) {
         let cpu_s = |sample: &TelemetrySample| {
             let own = sample.services.iter().filter(|(name, _)| {
                 ScopedName::parse(name).is_some_and(|(_, variant)| variant == self.variant)
@@ -85,11 +83,11 @@ impl SlicedTelemetry {
 
     /// Returns the CPU time that the variant's services used during other variants' slices, in
     /// percent of one core.
-    pub(crate) fn idle_percent(&self) -> Option<f64> {
+    pub(super) fn idle_percent(&self) -> Option<f64> {
         (self.idle_s > 0.0).then(|| 100.0 * self.idle_cpu_s / self.idle_s)
     }
 
-    pub(crate) fn into_samples(self) -> Vec<TelemetrySample> {
+    pub(super) fn into_samples(self) -> Vec<TelemetrySample> {
         self.samples
     }
 }
@@ -313,7 +311,7 @@ mod tests {
         close(second.idle_percent().unwrap(), 0.0);
         for (of, cpu_s, softirq_s, elapsed_s) in [(first, 0.39, 0.2, 0.5), (second, 0.1, 0.3, 0.25)]
         {
-            let summary = crate::telemetry::summary(&of.into_samples()).unwrap();
+            let summary = prony_machine::telemetry::summary(&of.into_samples()).unwrap();
             close(summary.elapsed_s, elapsed_s);
             close(summary.services["web"].cpu_s, cpu_s);
             close(summary.services["web"].memory_mean_bytes, 7.0);

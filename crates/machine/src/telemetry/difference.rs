@@ -28,7 +28,7 @@ pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f
 
 /// Returns the CPU times of each core between two samples. A core that was offline in either sample
 /// is omitted.
-pub(super) fn cores_between(
+pub fn cores_between(
     begin: &BTreeMap<usize, CoreTimes>,
     end: &BTreeMap<usize, CoreTimes>,
 ) -> BTreeMap<usize, CoreTimes> {
@@ -48,14 +48,15 @@ pub(super) fn cores_between(
 }
 
 /// Returns the throttling between two samples; `None` if a sample has no quota.
-pub(super) fn throttling_between(
+pub fn throttling_between(
     begin: Option<Throttling>,
     end: Option<Throttling>,
 ) -> Option<Throttling> {
     Some(end?.since(&begin?))
 }
 
-pub(super) fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> NetworkBytes {
+/// Returns the traffic between two samples.
+pub fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> NetworkBytes {
     NetworkBytes {
         sent: end.sent.saturating_sub(begin.sent),
         received: end.received.saturating_sub(begin.received),
@@ -67,7 +68,7 @@ pub(super) fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> Netwo
 
 /// Returns the traffic of each interface between two samples. The totals of a new interface start
 /// at zero.
-pub(super) fn interfaces_between(
+pub fn interfaces_between(
     begin: &BTreeMap<String, InterfaceCounters>,
     end: &BTreeMap<String, InterfaceCounters>,
 ) -> BTreeMap<String, InterfaceCounters> {
@@ -85,7 +86,8 @@ pub(super) fn interfaces_between(
     end.iter().map(of_one).collect()
 }
 
-pub(super) fn hardware_between(
+/// Returns the events between two samples; `None` if either sample has no counters.
+pub fn hardware_between(
     begin: Option<HardwareCounters>,
     end: Option<HardwareCounters>,
 ) -> Option<HardwareCounters> {
@@ -101,11 +103,12 @@ pub(super) fn hardware_between(
 
 /// Returns the increase of a total. The result is never negative, although a total can decrease by
 /// a tick if a process ends while the totals are being read.
-pub(super) fn grown(begin: f64, end: f64) -> f64 {
+pub fn grown(begin: f64, end: f64) -> f64 {
     (end - begin).max(0.0)
 }
 
-pub(super) fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
+/// Returns the increase of the totals between two samples, and the gauges of the later one.
+pub fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
     TcpCounters {
         listen_overflows: end.listen_overflows.saturating_sub(begin.listen_overflows),
         listen_drops: end.listen_drops.saturating_sub(begin.listen_drops),
@@ -124,7 +127,8 @@ pub(super) fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters
     }
 }
 
-pub(super) fn udp_between(begin: &UdpCounters, end: &UdpCounters) -> UdpCounters {
+/// Returns the increase of the totals between two samples.
+pub fn udp_between(begin: &UdpCounters, end: &UdpCounters) -> UdpCounters {
     UdpCounters {
         received: end.received.saturating_sub(begin.received),
         sent: end.sent.saturating_sub(begin.sent),

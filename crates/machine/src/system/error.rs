@@ -100,10 +100,7 @@ pub enum HostError {
 
 impl HostError {
     /// Converts an I/O error of the operation `action` on `path`, for use with `map_err`.
-    pub(crate) fn file(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
+    pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File {
             action,

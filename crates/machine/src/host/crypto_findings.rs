@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use prony_plan::service::ServiceSpec;
 use prony_record::Finding;
 use prony_record::finding::Subject;
-
-use prony_plan::service::ServiceSpec;
 
 /// Cache of findings by program, library and environment. A measurement takes seconds, and another
 /// measurement would give the same result.

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use prony_experiment::host::Host;
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::system::port;
-use prony_experiment::telemetry::{MemoryKind, summary};
+use prony_machine::host::Host;
+use prony_machine::host::local::LocalHost;
+use prony_machine::system::port;
+use prony_machine::telemetry::{MemoryKind, summary};
 use prony_plan::service::{Follow, PortProtocol};
 use prony_plan::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 use prony_record::FindingId;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_experiment::profile::MachineProfile;
+use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 
 /// A plan with one service. The tests replace its command and its file.

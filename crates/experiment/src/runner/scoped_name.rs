@@ -2,17 +2,17 @@
 
 /// Name of a service on a host that runs services of several variants, such as `web@2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ScopedName(pub(crate) String);
+pub(super) struct ScopedName(pub(super) String);
 
 impl ScopedName {
     /// Builds the name of a variant's service. `variant` is the variant's index in the plan.
-    pub(crate) fn new(service: &str, variant: usize) -> ScopedName {
+    pub(super) fn new(service: &str, variant: usize) -> ScopedName {
         ScopedName(format!("{service}@{variant}"))
     }
 
     /// Returns the service's name in the plan and the index of the variant; `None` if the name has
     /// no variant.
-    pub(crate) fn parse(name: &str) -> Option<(&str, usize)> {
+    pub(super) fn parse(name: &str) -> Option<(&str, usize)> {
         let (service, variant) = name.rsplit_once('@')?;
         Some((service, variant.parse().ok()?))
     }

@@ -27,7 +27,7 @@ pub(crate) use linux::{
 
 /// Returns the memory in bytes that new processes can use without swapping; `None` if the system
 /// doesn't report it.
-pub(crate) fn memory_available_bytes() -> Option<u64> {
+pub fn memory_available_bytes() -> Option<u64> {
     linux::memory_available_bytes()
 }
 
@@ -39,7 +39,7 @@ pub fn this_machine() -> MachineFacts {
 
 /// Keeps the calling thread, and the threads and processes that it starts, off the given cores if
 /// other cores are available.
-pub(crate) fn avoid_cores(avoid: &[usize]) {
+pub fn avoid_cores(avoid: &[usize]) {
     if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
         for &core in avoid {
             if core < rustix::thread::CpuSet::MAX_CPU {

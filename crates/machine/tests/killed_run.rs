@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use prony_experiment::host::Host;
-use prony_experiment::host::local::LocalHost;
-use prony_experiment::place;
-use prony_experiment::sweep::{RemovedResource, sweep_in};
-use prony_experiment::system::program;
+use prony_machine::host::Host;
+use prony_machine::host::local::LocalHost;
+use prony_machine::place;
+use prony_machine::sweep::{RemovedResource, sweep_in};
+use prony_machine::system::program;
 use prony_plan::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
 use prony_plan::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,

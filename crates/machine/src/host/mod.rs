@@ -16,7 +16,6 @@ mod log;
 mod monitors;
 pub mod readiness_probe;
 mod remote;
-mod scoped;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +33,6 @@ use crate::telemetry::TelemetrySample;
 pub use crate::system::HostError;
 pub use exit::{ServiceExit, ServiceStop};
 pub use readiness_probe::{ProbeFailure, ReadinessProbe};
-pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine that runs services: this one, or a group of machines with agents.
 pub trait Host: Send {

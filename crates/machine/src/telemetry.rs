@@ -6,8 +6,7 @@
 //! stores the samples.
 
 mod csv;
-mod difference;
-mod slices;
+pub mod difference;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -17,7 +16,6 @@ use prony_record::Throttling;
 use serde::{Deserialize, Serialize};
 
 pub use csv::{COLUMNS, write_csv};
-pub(crate) use slices::SlicedTelemetry;
 pub use summary::{ForeignUse, HostSummary, ServiceSummary, TelemetrySummary, summary};
 
 /// Definition of a memory size.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_experiment::capacity::ProbeReport;
 use prony_experiment::runner::{ExperimentEvent, Forecast, LatestSample, TrialResult};
 use prony_fleet::coordinator::Feed;
 use prony_load::Control;
 use prony_plan::{Plan, PlanVariant};
 use prony_record::{Finding, LoadInfo};
 use prony_report::number;
+use prony_stats::capacity::ProbeReport;
 use prony_stats::capacity::SearchOutcome;
 use prony_stats::{Verdict, VerdictDocument};
 

@@ -34,7 +34,5 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use prony_stats::capacity::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
-
 pub use probe_loads::ProbeLoads;
 pub use run::{CapacitySearch, SearchEvent};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use prony_load::Control;
 use prony_record::{Finding, LoadInfo};
+use prony_stats::capacity::ProbeReport;
 use prony_stats::{InterimEstimate, TrialMode, VerdictDocument};
 
 use super::sampling::LatestSample;
 use super::{SliceResult, TrialResult};
-use crate::capacity::ProbeReport;
 
 /// Load of one variant in an interleaved block.
 #[derive(Debug)]

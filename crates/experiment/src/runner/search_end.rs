@@ -3,8 +3,7 @@
 use prony_record::finding::{CapacityUnknown, ProbeReadings, UnknownCapacity};
 use prony_record::{Finding, Severity};
 use prony_stats::capacity::{BoundReason, SearchOutcome};
-
-use crate::capacity::{SearchEnd, SearchReport};
+use prony_stats::capacity::{SearchEnd, SearchReport};
 
 /// Returns the finding; `None` if the search found a capacity.
 pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding> {

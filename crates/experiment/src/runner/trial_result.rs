@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use prony_record::{Finding, FindingId, LoadAbort, Record, Throttling};
 use prony_stats::Values;
+use prony_stats::capacity::SearchReport;
 use serde::{Deserialize, Serialize};
 
 use super::resource_use::ResourceUse;
 use super::responses::ResponseDigests;
-use crate::capacity::SearchReport;
 
 /// Result of a trial, as stored in `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,10 +5,10 @@ use prony_machine::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 use prony_plan::Resolved;
 use prony_plan::service::{Endpoint, PlaceKind};
 use prony_record::Record;
+use prony_stats::capacity::SearchReport;
 use prony_stats::{Metric, Values};
 
 use super::links;
-use crate::capacity::SearchReport;
 
 /// Minimum duration of a load for CPU metrics: the kernel counts CPU time in ticks of 10 ms.
 pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;

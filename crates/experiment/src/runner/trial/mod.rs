@@ -17,6 +17,7 @@ use prony_plan::service::Allocated;
 use prony_plan::{LoadModel, Plan, Resolved, Scheme};
 use prony_record::finding::{ServiceEnded, ServiceKilled, ServiceLogCut, Subject};
 use prony_record::{Finding, Record, Severity};
+use prony_stats::capacity::SearchReport;
 
 use super::folder::ExperimentFolder;
 use super::readiness::{self, ReadinessError};
@@ -27,7 +28,6 @@ use super::{
     AgentLoadRunner, ExperimentEvent, Interrupt, limit_lines, resource_use, search_end,
     trial_telemetry, values,
 };
-use crate::capacity::SearchReport;
 
 pub use probe::PROBE_DURATION;
 pub(crate) use probe::{ProbePace, ProbedLoad};

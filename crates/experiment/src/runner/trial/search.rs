@@ -9,11 +9,10 @@ use prony_plan::CapacityLoad;
 use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;
 use prony_stats::capacity::SearchOutcome;
+use prony_stats::capacity::{ProbeReport, SearchEnd, SearchReport};
 
 use super::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
-use crate::capacity::{
-    CapacitySearch, ProbeLoads, ProbeReport, SearchEnd, SearchEvent, SearchReport,
-};
+use crate::capacity::{CapacitySearch, ProbeLoads, SearchEvent};
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{ExperimentEvent, TrialError};
 

@@ -38,7 +38,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        place::check(PlaceKind::Named(0)).expect("these tests require root and iproute2");
+        place::check_kind(PlaceKind::Named(0)).expect("these tests require root and iproute2");
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();

@@ -176,7 +176,7 @@ struct Run {
 
 impl Run {
     fn begin() -> Self {
-        place::check(PlaceKind::Namespace).expect("this test needs root and iproute2");
+        place::check_kind(PlaceKind::Namespace).expect("this test needs root and iproute2");
         let state = tempfile::tempdir().unwrap();
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o755)).unwrap();

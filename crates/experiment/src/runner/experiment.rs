@@ -294,7 +294,8 @@ impl<'a> Experiment<'a> {
     fn check_errors(&self, checked: &[ResponseDigests]) -> Vec<ExperimentFinding> {
         let baseline = |variant| self.plan.baseline_of(variant);
         let name = |variant| self.design.name_of(variant);
-        let mut found = response_findings::of(checked, &baseline, &name, self.bodies);
+        let mut found =
+            response_findings::compare_responses(checked, &baseline, &name, self.bodies);
         let protocols: Vec<_> = checked.iter().map(|it| it.protocols.clone()).collect();
         found.extend(protocols::findings(
             &protocols,
@@ -553,7 +554,14 @@ impl<'a> Experiment<'a> {
         let results = self.stored.results();
         let noise = noise::judge(&evaluation, &self.design, self.stored.counted_results());
         let design = &self.design;
-        let mut all = findings::of(self.plan, design, results, &evaluation, &noise, self.bodies);
+        let mut all = findings::experiment_findings(
+            self.plan,
+            design,
+            results,
+            &evaluation,
+            &noise,
+            self.bodies,
+        );
         all.extend(self.stored.plan_changed());
         if self.variants_run().is_empty() {
             // More blocks wouldn't help.
@@ -590,7 +598,7 @@ impl<'a> Experiment<'a> {
         let counted = self.stored.counted_results();
         let services = service_cpu::evaluations(&self.design, &evaluation, counted);
         let why = if self.plan.goals.is_empty() {
-            why::of(&self.design, &evaluation, counted, &of_whom, &services)
+            why::explanations(&self.design, &evaluation, counted, &of_whom, &services)
         } else {
             Vec::new()
         };

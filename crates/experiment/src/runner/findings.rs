@@ -36,7 +36,7 @@ const DRIFT_SLICES_MIN: usize = 6;
 
 /// Returns all findings of an experiment. `noise` holds the effect of noise on each comparison of
 /// the evaluation.
-pub(crate) fn of(
+pub(crate) fn experiment_findings(
     plan: &Plan,
     design: &Design,
     results: &[TrialResult],
@@ -48,7 +48,9 @@ pub(crate) fn of(
     let baseline = |variant: usize| plan.baseline_of(variant);
     let mut found = of_loads(results, design.variants.len(), &name);
     let responses = response_findings::by_variant(results, design.variants.len());
-    found.extend(response_findings::of(&responses, &baseline, &name, bodies));
+    found.extend(response_findings::compare_responses(
+        &responses, &baseline, &name, bodies,
+    ));
     found.extend(services(results, &name));
     note_compared_crypto(&mut found, results, design.variants.len());
     found.extend(machine_changed(results, design.variants.len(), &name));

@@ -22,7 +22,7 @@ const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
 /// Returns all findings about the responses of the variants. `rule` determines which differences
 /// between bodies are allowed.
-pub(crate) fn of(
+pub(crate) fn compare_responses(
     responses: &[ResponseDigests],
     baseline: &dyn Fn(usize) -> usize,
     name: &dyn Fn(usize) -> String,

@@ -64,7 +64,7 @@ fn found(
     let trials: Vec<TrialResult> = trials
         .map(|(block, variant)| trial(block, variant, vec![of(variant, block)]))
         .collect();
-    super::of(&by_variant(&trials, 2), &|_| 1, &name, rule)
+    super::compare_responses(&by_variant(&trials, 2), &|_| 1, &name, rule)
 }
 
 fn ids(found: &[ExperimentFinding]) -> Vec<(&str, Severity)> {
@@ -167,7 +167,7 @@ fn a_rare_unexpected_status_is_a_warning() {
         list.push(not_found("aa"));
         trial(1, variant, list)
     };
-    let found = super::of(&by_variant(&[list(0), list(1)], 2), &|_| 1, &name, Same);
+    let found = super::compare_responses(&by_variant(&[list(0), list(1)], 2), &|_| 1, &name, Same);
     assert_eq!(ids(&found), [("unexpected-status", Severity::Warning)]);
 }
 

@@ -20,7 +20,7 @@ fn digest(status: u16, body: Option<StoredBody>) -> ResponseDigest {
     }
 }
 
-fn of(digest: ResponseDigest) -> ResponseDigests {
+fn digests_of(digest: ResponseDigest) -> ResponseDigests {
     ResponseDigests {
         digests: [(0, digest)].into(),
         protocols: None,
@@ -28,13 +28,13 @@ fn of(digest: ResponseDigest) -> ResponseDigests {
 }
 
 fn plain(status: u16, body: Option<StoredBody>) -> ResponseDigests {
-    of(digest(status, body))
+    digests_of(digest(status, body))
 }
 
 /// Returns the digests of a response with the body `sent`, which is the compressed form of
 /// `decoded`.
 fn gzip(sent: StoredBody, decoded: DecodedBody) -> ResponseDigests {
-    of(ResponseDigest {
+    digests_of(ResponseDigest {
         decoded,
         content_encoding: Some("gzip".to_owned()),
         content_type: Some("text/html".to_owned()),
@@ -155,7 +155,7 @@ fn trials_are_reduced_to_their_common_fields() {
 #[test]
 fn failures_on_both_sides_are_not_compared() {
     let not_found = |hash| {
-        of(ResponseDigest {
+        digests_of(ResponseDigest {
             expected_statuses: Some("200-399".to_owned()),
             ..digest(404, Some(body(13, hash)))
         })

@@ -46,7 +46,7 @@ pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
 
 /// Returns the telemetry values from which findings are derived.
 /// `record` is the trial's load, unless the trial is a capacity search.
-pub(super) fn of(
+pub(super) fn telemetry_values(
     summary: Option<&TelemetrySummary>,
     resolved: &Resolved,
     record: Option<&Record>,

@@ -79,7 +79,7 @@ const SEVERAL: CheckTopic = CheckTopic {
 };
 
 /// Checks the cryptographic library of a server.
-pub(super) fn check(crypto: &CryptoReport) -> CheckResults {
+pub(super) fn check_crypto(crypto: &CryptoReport) -> CheckResults {
     let mut results = CheckResults {
         undetermined: crypto.undetermined.clone(),
         ..CheckResults::default()
@@ -205,16 +205,16 @@ mod tests {
     #[test]
     fn every_state_has_its_check() {
         let mut crypto = CryptoReport::default();
-        assert_eq!(check(&crypto).checks[0].id, "crypto-none");
+        assert_eq!(check_crypto(&crypto).checks[0].id, "crypto-none");
         crypto.mapped.push(MappedLibrary::of(
             "/lib/libcrypto.so.3",
             LibraryKind::Crypto,
         ));
-        assert!(check(&crypto).checks.is_empty());
+        assert!(check_crypto(&crypto).checks.is_empty());
         crypto.acceleration = Acceleration::NotUsed;
         crypto.build.assembly = Some(false);
         crypto.build.cpu_info = Some("CPUINFO: N/A".to_owned());
-        let checks = check(&crypto).checks;
+        let checks = check_crypto(&crypto).checks;
         let brief: Vec<_> = checks
             .iter()
             .map(|check| (check.id, check.status))
@@ -225,6 +225,6 @@ mod tests {
         ];
         assert_eq!(brief, expected);
         crypto.acceleration = Acceleration::Used;
-        assert_eq!(check(&crypto).checks[0].status, CheckStatus::Ok);
+        assert_eq!(check_crypto(&crypto).checks[0].status, CheckStatus::Ok);
     }
 }

@@ -33,7 +33,7 @@ const QUOTA: CheckTopic = CheckTopic {
         version 1",
 };
 
-pub(super) fn check(server: &ServerProcess) -> CheckResults {
+pub(super) fn check_limits(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     check_open_files(server, &mut results);
     check_quota(server, &mut results);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn this_process_has_a_limit() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let results = check(&ServerProcess::of(own).unwrap());
+        let results = check_limits(&ServerProcess::of(own).unwrap());
         assert!(
             results.checks.iter().any(|line| line.id == "open-files"),
             "{results:?}"

@@ -7,7 +7,7 @@ use std::time::Instant;
 use prony_record::number;
 
 use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
-use crate::system::linux::{self, read};
+use crate::system::linux::{self, read_small_file};
 use crate::system::proc_files;
 use crate::system::process::ProcessTable;
 
@@ -129,7 +129,7 @@ pub(super) struct CpuSnapshot {
 
 impl CpuSnapshot {
     pub(super) fn now() -> Option<CpuSnapshot> {
-        let cpu = proc_files::machine(&read("/proc/stat")?);
+        let cpu = proc_files::machine(&read_small_file("/proc/stat")?);
         let busy_s = cpu.cpu_user_s + cpu.cpu_system_s + cpu.cpu_irq_s + cpu.cpu_softirq_s;
         Some(CpuSnapshot {
             at: Instant::now(),
@@ -143,7 +143,10 @@ impl CpuSnapshot {
 
 /// Checks this machine. The snapshots are from the start and the end of a period during which prony
 /// was idle. `own` lists the processes of the examined servers.
-pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) -> CheckResults {
+pub(super) fn check_machine(
+    snapshots: Option<(CpuSnapshot, CpuSnapshot)>,
+    own: &[i32],
+) -> CheckResults {
     let mut results = CheckResults::default();
     check_ports(&mut results);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -171,7 +174,7 @@ pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) 
     check_clocksource(&mut results);
     check_io_uring(&mut results);
     check_conntrack(&mut results);
-    results.extend(super::offload::check());
+    results.extend(super::offload::check_offloads());
     results
 }
 
@@ -182,14 +185,15 @@ fn check_number(
     name: &str,
     check: impl Fn(u64) -> DoctorCheck,
 ) {
-    match read(path).and_then(|text| text.parse().ok()) {
+    match read_small_file(path).and_then(|text| text.parse().ok()) {
         Some(number) => results.add(check(number)),
         None => results.add_undetermined(name, format!("{path} can't be read")),
     }
 }
 
 fn check_ports(results: &mut CheckResults) {
-    let range = read("/proc/sys/net/ipv4/ip_local_port_range").and_then(|text| range(&text));
+    let range =
+        read_small_file("/proc/sys/net/ipv4/ip_local_port_range").and_then(|text| range(&text));
     let Some((first, last)) = range else {
         return results.add_undetermined("local port range", "ip_local_port_range can't be read");
     };
@@ -202,7 +206,7 @@ fn check_ports(results: &mut CheckResults) {
         ports / 60
     );
     results.add(PORTS.check(status, text));
-    match read("/proc/net/sockstat").and_then(|text| proc_files::time_wait(&text)) {
+    match read_small_file("/proc/net/sockstat").and_then(|text| proc_files::time_wait(&text)) {
         Some(waiting) => {
             let status = match waiting as f64 / ports as f64 {
                 share if share > 0.5 => CheckStatus::Warning,
@@ -232,7 +236,7 @@ fn check_governor(results: &mut CheckResults) {
     let cpus = Path::new("/sys/devices/system/cpu");
     let entries = std::fs::read_dir(cpus).into_iter().flatten().flatten();
     let mut found: Vec<String> = entries
-        .filter_map(|cpu| read(cpu.path().join("cpufreq/scaling_governor")))
+        .filter_map(|cpu| read_small_file(cpu.path().join("cpufreq/scaling_governor")))
         .collect();
     found.sort();
     found.dedup();
@@ -308,7 +312,7 @@ fn busiest(before: &ProcessTable, after: &ProcessTable, own: &[i32]) -> Vec<Stri
 
 fn check_clocksource(results: &mut CheckResults) {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    match read(path) {
+    match read_small_file(path) {
         Some(name) => {
             let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
             let status = match name.as_str() {
@@ -345,7 +349,7 @@ fn check_io_uring(results: &mut CheckResults) {
 
 fn check_conntrack(results: &mut CheckResults) {
     let value = |name: &str| -> Option<u64> {
-        read(Path::new("/proc/sys/net/netfilter").join(name))?
+        read_small_file(Path::new("/proc/sys/net/netfilter").join(name))?
             .parse()
             .ok()
     };
@@ -380,7 +384,7 @@ mod tests {
     #[test]
     fn every_check_of_this_machine_is_complete() {
         let snapshots = CpuSnapshot::now().zip(CpuSnapshot::now());
-        let results = check(snapshots, &[]);
+        let results = check_machine(snapshots, &[]);
         for id in [
             "local-ports",
             "generator-open-files",

@@ -140,7 +140,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
         let mut results = check::CheckResults::default();
         let crypto = match crypto::of_process(&server.files) {
             Ok(crypto) => {
-                results.extend(crypto_checks::check(&crypto));
+                results.extend(crypto_checks::check_crypto(&crypto));
                 Some(crypto)
             }
             Err(error) => {
@@ -149,9 +149,9 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
             }
         };
         let seconds = OBSERVATION_TIME.as_secs_f64();
-        results.extend(listen::check(server, drops_before, seconds));
-        results.extend(limits::check(server));
-        results.extend(config::check(server));
+        results.extend(listen::check_listening(server, drops_before, seconds));
+        results.extend(limits::check_limits(server));
+        results.extend(config::check_config(server));
         subjects.push(DoctorSubject {
             kind: SubjectKind::Server,
             name: format!("{}, process {}", server.program(), server.pid),
@@ -161,7 +161,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
             crypto,
         });
     }
-    let results = machine::check(snapshots, &own);
+    let results = machine::check_machine(snapshots, &own);
     subjects.push(DoctorSubject {
         kind: SubjectKind::Machine,
         name: MACHINE_NAME.to_owned(),

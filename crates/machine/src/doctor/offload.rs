@@ -4,7 +4,7 @@ use std::mem::zeroed;
 use std::os::fd::AsRawFd;
 
 use super::check::{CheckResults, CheckStatus, CheckTopic};
-use crate::system::linux::read;
+use crate::system::linux::read_small_file;
 
 const OFFLOADS: CheckTopic = CheckTopic {
     id: "offloads",
@@ -29,7 +29,7 @@ struct EthtoolValue {
 }
 
 /// Checks the offloads of each interface that is up.
-pub(super) fn check() -> CheckResults {
+pub(super) fn check_offloads() -> CheckResults {
     let mut results = CheckResults::default();
     let Ok(socket) = std::net::UdpSocket::bind("127.0.0.1:0") else {
         results.add_undetermined("offloads", "the kernel refuses to open a socket");
@@ -74,7 +74,7 @@ fn interfaces() -> Vec<String> {
         .flatten();
     let mut names: Vec<String> = entries
         .filter(|entry| {
-            let state = read(entry.path().join("operstate")).unwrap_or_default();
+            let state = read_small_file(entry.path().join("operstate")).unwrap_or_default();
             // The operational state of the loopback interface is always "unknown".
             state == "up" || entry.file_name() == "lo"
         })
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_loopback_has_offloads() {
-        let results = check();
+        let results = check_offloads();
         let line = results
             .checks
             .iter()

@@ -61,7 +61,7 @@ pub fn examine_url(url: &str, public: bool) -> Result<DoctorSubject, UrlError> {
     };
     let spec = settings.resolve(Some(url)).map_err(UrlError::Settings)?;
     let record = run(&spec, &Control::new(1)).map_err(UrlError::Load)?;
-    let results = check(&record);
+    let results = check_record(&record);
     Ok(DoctorSubject {
         kind: SubjectKind::Server,
         name: url.to_owned(),
@@ -72,7 +72,7 @@ pub fn examine_url(url: &str, public: bool) -> Result<DoctorSubject, UrlError> {
     })
 }
 
-fn check(record: &Record) -> CheckResults {
+fn check_record(record: &Record) -> CheckResults {
     let mut results = CheckResults::default();
     let totals = &record.totals;
     if totals.ok == 0 {

@@ -83,10 +83,10 @@ impl NetnsHandle {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub fn check(kind: PlaceKind) -> Result<(), PlaceRefused> {
+pub fn check_kind(kind: PlaceKind) -> Result<(), PlaceRefused> {
     match kind {
         PlaceKind::Native => Ok(()),
-        PlaceKind::Namespace => namespace::check(),
+        PlaceKind::Namespace => namespace::check_namespaces(),
         PlaceKind::Named(_) => namespace::check_network(),
     }
 }

@@ -88,7 +88,7 @@ impl PlanMachine for MachineProfile {
     }
 
     fn check_place(&self, kind: PlaceKind) -> Result<(), String> {
-        place::check(kind).map_err(|refused| refused.to_string())
+        place::check_kind(kind).map_err(|refused| refused.to_string())
     }
 
     fn check_rates(&self) -> Result<(), String> {

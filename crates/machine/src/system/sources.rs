@@ -46,7 +46,7 @@ pub(crate) struct ServiceCommand<'a> {
 
 /// Reads the files that a command names, and the state of its working directory. `programs` lists
 /// the files that are recorded as programs of the service.
-pub(crate) fn of(command: &ServiceCommand<'_>, programs: &[&Path]) -> ServiceSources {
+pub(crate) fn service_sources(command: &ServiceCommand<'_>, programs: &[&Path]) -> ServiceSources {
     let is_known = |path: &Path| {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         real.starts_with(command.files_dir)

@@ -47,7 +47,7 @@ impl Folder {
             files_dir: &self.path().join("rendered"),
             path: None,
         };
-        of(&command, &[])
+        service_sources(&command, &[])
     }
 
     fn names(&self, command: &str) -> Vec<String> {

@@ -161,7 +161,7 @@ fn lives(pid: &str) -> bool {
 }
 
 fn places() -> [PlaceKind; 2] {
-    place::check(PlaceKind::Namespace).expect("these tests require root and iproute2");
+    place::check_kind(PlaceKind::Namespace).expect("these tests require root and iproute2");
     [PlaceKind::Native, PlaceKind::Namespace]
 }
 

@@ -101,7 +101,7 @@ pub(super) fn check_keys(
 
 /// Reads goals and limits. If they are invalid, reports the error and returns `None`. Moves
 /// `arrivals` out of the settings, where it would require a rate.
-pub(super) fn read(
+pub(super) fn read_capacity(
     table: &TomlTable,
     settings: &mut LoadSettings,
     reader: &mut PlanReader<'_>,

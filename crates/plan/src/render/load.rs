@@ -144,7 +144,7 @@ pub(crate) fn read_load(
     let target = read_target(&rendered, around.layout, reader);
     let given = settings_of(&rendered, around, reader);
     let mut lines = SettingLines::of(&given);
-    let mut settings = load_settings::read(&given, reader);
+    let mut settings = load_settings::read_settings(&given, reader);
     settings.public |= around.machine.allows_public_targets();
     if let Some(node) = read_cores(&rendered, around.layout)
         && let Some(cores) = reader.cores(&node, "cores of [load]")
@@ -605,7 +605,7 @@ fn read_model(
     if capacity_load::is_capacity(table) {
         let is_by_agents = around.layout.load_agents.is_some();
         capacity_load::check_keys(table, load_context.trial_keys, is_by_agents, reader);
-        return capacity_load::read(table, settings, reader).map(LoadModel::Capacity);
+        return capacity_load::read_capacity(table, settings, reader).map(LoadModel::Capacity);
     }
     capacity_load::refuse_keys(table, reader);
     add_lengths(settings, lines, load_context, reader);

@@ -11,7 +11,7 @@ use crate::diagnostic::DiagnosticKind;
 use crate::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
 /// Reads the settings. Invalid settings are reported and omitted.
-pub(super) fn read(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettings {
+pub(super) fn read_settings(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettings {
     let mut good = Vec::new();
     for entry in &table.entries {
         // Read each setting by itself first, so that all errors are reported.

@@ -258,7 +258,7 @@ impl Trial<'_> {
             None => values::all(&record, summary.as_ref(), &resolved),
         };
         let measured = search.is_none().then_some(&record);
-        let telemetry = trial_telemetry::of(summary.as_ref(), &resolved, measured);
+        let telemetry = trial_telemetry::telemetry_values(summary.as_ref(), &resolved, measured);
         findings.extend(trial_telemetry::throttled(&telemetry));
         Ok(TrialResult {
             block,

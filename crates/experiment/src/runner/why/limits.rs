@@ -28,7 +28,7 @@ const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 /// Returns the bottleneck in one variant's trials. Utilizations are medians over the trials. The
 /// usage by party is that of the median trial, so its parts add up.
 pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
-    let (kind, limit) = of(trials);
+    let (kind, limit) = limit_of_trials(trials);
     Bottleneck {
         name: name.to_owned(),
         kind,
@@ -36,7 +36,7 @@ pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
     }
 }
 
-fn of(trials: &[&TrialResult]) -> (BottleneckKind, Limit) {
+fn limit_of_trials(trials: &[&TrialResult]) -> (BottleneckKind, Limit) {
     let records: Vec<&Record> = trials.iter().filter_map(|t| t.record.as_ref()).collect();
     if let Some(limit) = generator(&records) {
         return (BottleneckKind::Generator, limit);

@@ -28,7 +28,7 @@ pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 /// of a variant and its baseline, or two if the pair's metrics point in opposite directions. A pair
 /// without an established difference has an entry only if the CPU time or the number of
 /// instructions per request changed significantly. A pair with the verdict `equivalent` has none.
-pub(crate) fn of(
+pub(crate) fn explanations(
     design: &Design,
     evaluation: &Evaluation,
     results: &[TrialResult],

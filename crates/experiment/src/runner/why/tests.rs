@@ -90,7 +90,7 @@ fn told_of(
         evaluation.withhold(|_| true, &WithheldBecause::Noise);
     }
     let services = evaluations(&design, &evaluation, &results);
-    of(&design, &evaluation, &results, findings, &services)
+    explanations(&design, &evaluation, &results, findings, &services)
 }
 
 fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
@@ -382,7 +382,7 @@ fn noise_is_called_noise_in_one_line() {
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    let all = of(&design, &evaluation, &[], &[], &Default::default());
+    let all = explanations(&design, &evaluation, &[], &[], &Default::default());
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
     assert_eq!(
@@ -403,7 +403,7 @@ fn a_certain_change_within_the_margin_is_equivalent() {
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    let all = of(&design, &evaluation, &[], &[], &Default::default());
+    let all = explanations(&design, &evaluation, &[], &[], &Default::default());
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
     assert_eq!(
@@ -460,7 +460,7 @@ fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
         }
         let evaluation = evaluate(&design, &trials, &[]).unwrap();
         assert_eq!(evaluation.comparisons[0].verdict, Verdict::Undecided);
-        of(&design, &evaluation, &[], &[], &Default::default())
+        explanations(&design, &evaluation, &[], &[], &Default::default())
     };
     assert_eq!(of_cpu(10.0), []);
     let all = of_cpu(14.0);

@@ -116,7 +116,7 @@ pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<HostObjecti
             object(ServiceAspect::Place, DiagnosticKind::Structure, what, None);
         }
         kind => {
-            if let Err(lacking) = place::check(kind) {
+            if let Err(lacking) = place::check_kind(kind) {
                 let what = format!("place {kind}: {lacking}");
                 object(ServiceAspect::Place, DiagnosticKind::Machine, what, None);
             }

@@ -61,7 +61,7 @@ struct ApacheSettings {
     mpm: Option<String>,
 }
 
-pub(super) fn check(server: &ServerProcess) -> CheckResults {
+pub(super) fn check_apache(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let Some((root, main)) = main_file(server) else {
         results.add_undetermined("Apache's settings", "the configuration file was not found");
@@ -69,7 +69,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     };
     let mut files = ServerConfigFiles::new(server);
     let mut lines = Vec::new();
-    read(&mut files, &main, &mut root.clone(), &mut lines);
+    read_directives(&mut files, &main, &mut root.clone(), &mut lines);
     files.report(&mut results);
     if !lines.is_empty() {
         check_settings(&settings(&lines), &mut results);
@@ -103,7 +103,12 @@ fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
 
 /// Reads every line of a configuration file and of the files that it includes. Continued lines are
 /// joined.
-fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut Vec<Vec<String>>) {
+fn read_directives(
+    files: &mut dyn ConfigFiles,
+    path: &Path,
+    root: &mut PathBuf,
+    into: &mut Vec<Vec<String>>,
+) {
     let Some(text) = files.read(path) else {
         return;
     };
@@ -124,7 +129,7 @@ fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut
             {
                 let pattern = within(root, pattern);
                 for path in files.matching(&pattern.to_string_lossy()) {
-                    read(files, &path, root, into);
+                    read_directives(files, &path, root, into);
                 }
             }
             _ => into.push(words),
@@ -296,7 +301,7 @@ MaxConnectionsPerChild 5
         ]);
         let mut lines = Vec::new();
         let main = Path::new("/etc/apache2/apache2.conf");
-        read(&mut files, main, &mut PathBuf::from("/"), &mut lines);
+        read_directives(&mut files, main, &mut PathBuf::from("/"), &mut lines);
         let mut results = CheckResults::default();
         check_settings(&settings(&lines), &mut results);
         let brief: Vec<_> = results

@@ -53,7 +53,7 @@ struct HaproxySetting {
     words: Vec<String>,
 }
 
-pub(super) fn check(server: &ServerProcess) -> CheckResults {
+pub(super) fn check_haproxy(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let paths = main_files(server);
     if paths.is_empty() {

@@ -19,12 +19,12 @@ use super::process::ServerProcess;
 const CONFIG_FILES_MAX: usize = 1000;
 
 /// Checks the configuration of a server that prony recognizes.
-pub(super) fn check(server: &ServerProcess) -> CheckResults {
+pub(super) fn check_config(server: &ServerProcess) -> CheckResults {
     match server.program_without_version().as_str() {
-        "nginx" | "nginx-debug" | "openresty" | "angie" => nginx::check(server),
-        "apache" | "httpd" => apache::check(server),
-        "haproxy" => haproxy::check(server),
-        "php-fpm" => php_fpm::check(server),
+        "nginx" | "nginx-debug" | "openresty" | "angie" => nginx::check_nginx(server),
+        "apache" | "httpd" => apache::check_apache(server),
+        "haproxy" => haproxy::check_haproxy(server),
+        "php-fpm" => php_fpm::check_php_fpm(server),
         _ => {
             let mut results = CheckResults::default();
             results.add_undetermined(

@@ -79,7 +79,7 @@ struct NginxDirective {
     blocks: Vec<String>,
 }
 
-pub(super) fn check(server: &ServerProcess) -> CheckResults {
+pub(super) fn check_nginx(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let Some(main) = main_file(server) else {
         results.add_undetermined("nginx's settings", "the configuration file was not found");
@@ -88,7 +88,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut files = ServerConfigFiles::new(server);
     let mut directives = Vec::new();
     let folder = main.parent().map(Path::to_owned).unwrap_or_default();
-    read(&mut files, &main, &folder, &[], &mut directives);
+    read_directives(&mut files, &main, &folder, &[], &mut directives);
     // Directives in the option `-g` apply globally.
     if let Some(global) = global_of(server) {
         parse(&mut files, &global, &folder, &[], &mut directives);
@@ -160,7 +160,7 @@ fn soft_limit(server: &ServerProcess) -> Option<u64> {
     }
 }
 
-fn read(
+fn read_directives(
     files: &mut dyn ConfigFiles,
     path: &Path,
     folder: &Path,
@@ -202,7 +202,7 @@ fn parse(
                 {
                     let pattern = within(folder, pattern);
                     for path in files.matching(&pattern.to_string_lossy()) {
-                        read(files, &path, folder, &blocks, into);
+                        read_directives(files, &path, folder, &blocks, into);
                     }
                 } else if !words.is_empty() {
                     let blocks = blocks.clone();
@@ -399,7 +399,7 @@ http {
         ]);
         let mut found = Vec::new();
         let path = Path::new("/etc/nginx/nginx.conf");
-        read(&mut files, path, Path::new("/etc/nginx"), &[], &mut found);
+        read_directives(&mut files, path, Path::new("/etc/nginx"), &[], &mut found);
         found
     }
 

@@ -26,7 +26,7 @@ const REQUESTS: CheckTopic = CheckTopic {
     source: "php.net/manual/en/install.fpm.configuration.php#pm.max-requests",
 };
 
-pub(super) fn check(server: &ServerProcess) -> CheckResults {
+pub(super) fn check_php_fpm(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let Some(main) = main_file(server) else {
         results.add_undetermined("php-fpm's settings", "the configuration file was not found");
@@ -34,7 +34,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     };
     let mut files = ServerConfigFiles::new(server);
     let mut pools = Vec::new();
-    read(&mut files, &main, &mut pools, &mut String::new());
+    read_directives(&mut files, &main, &mut pools, &mut String::new());
     files.report(&mut results);
     check_settings(&pools, cores(server), &mut results);
     results
@@ -74,7 +74,12 @@ impl FpmPool {
     }
 }
 
-fn read(files: &mut dyn ConfigFiles, path: &Path, pools: &mut Vec<FpmPool>, section: &mut String) {
+fn read_directives(
+    files: &mut dyn ConfigFiles,
+    path: &Path,
+    pools: &mut Vec<FpmPool>,
+    section: &mut String,
+) {
     let Some(text) = files.read(path) else {
         return;
     };
@@ -95,7 +100,7 @@ fn read(files: &mut dyn ConfigFiles, path: &Path, pools: &mut Vec<FpmPool>, sect
             let folder = path.parent().unwrap_or(Path::new("/"));
             let pattern = within(folder, value);
             for path in files.matching(&pattern.to_string_lossy()) {
-                read(files, &path, pools, section);
+                read_directives(files, &path, pools, section);
             }
         } else if !section.is_empty() && section != "global" {
             let setting = (key.to_owned(), value.to_owned());
@@ -144,7 +149,7 @@ mod tests {
             ("/etc/fpm/pool.d/www.conf", pool),
         ]);
         let mut pools = Vec::new();
-        read(
+        read_directives(
             &mut files,
             Path::new("/etc/fpm/fpm.conf"),
             &mut pools,

@@ -74,7 +74,7 @@ impl ListenDrops {
 
 /// Checks a server's listening sockets. `before` holds the drop counters that were read `seconds`
 /// ago.
-pub(super) fn check(
+pub(super) fn check_listening(
     server: &ServerProcess,
     before: Option<ListenDrops>,
     seconds: f64,

@@ -295,7 +295,7 @@ impl Host for LocalHost {
         let named = (0..topology.places.len().min(1)).map(PlaceKind::Named);
         for kind in wanted.iter().map(|wanted| wanted.place).chain(named) {
             if !self.checked.contains(&kind) {
-                place::check(kind).map_err(|reason| HostError::Place {
+                place::check_kind(kind).map_err(|reason| HostError::Place {
                     kind,
                     reason: reason.to_string(),
                 })?;
@@ -494,7 +494,7 @@ impl Host for LocalHost {
                 files_dir: &service.allocated.files_dir,
                 path: service.path.as_deref(),
             };
-            let sources = sources::of(&command, &programs);
+            let sources = sources::service_sources(&command, &programs);
             environment.sources.insert(name.clone(), sources);
         }
         if let Some(network) = &self.network {

@@ -246,7 +246,7 @@ pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
 ///
 /// # Errors
 /// The missing requirement, with a hint.
-pub(crate) fn check() -> Result<(), PlaceRefused> {
+pub(crate) fn check_namespaces() -> Result<(), PlaceRefused> {
     check_network()?;
     try_namespaces()
 }

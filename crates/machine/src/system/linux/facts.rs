@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use procfs::process::{MMapPath, Process};
 use rustix::process::Resource;
 
-use super::read;
+use super::read_small_file;
 use crate::environment::{Environment, MachineFacts};
 use crate::system::inspect::{LoadedProgram, programs};
 use crate::system::proc_files;
@@ -60,7 +60,7 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
 fn machine() -> MachineFacts {
     let name = rustix::system::uname();
     let words = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let cpu = read("/proc/cpuinfo").unwrap_or_default();
+    let cpu = read_small_file("/proc/cpuinfo").unwrap_or_default();
     let cpu_field = |wanted: &str| {
         cpu.lines()
             .filter_map(|line| line.split_once(':'))
@@ -70,7 +70,7 @@ fn machine() -> MachineFacts {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     MachineFacts {
         system: words(name.sysname()),
-        distribution: distribution(&read("/etc/os-release").unwrap_or_default()),
+        distribution: distribution(&read_small_file("/etc/os-release").unwrap_or_default()),
         kernel: words(name.release()),
         architecture: words(name.machine()),
         cpu: cpu_field("model name")
@@ -81,8 +81,10 @@ fn machine() -> MachineFacts {
             .lines()
             .filter(|line| line.starts_with("processor"))
             .count(),
-        memory_bytes: proc_files::memory_bytes(&read("/proc/meminfo").unwrap_or_default()),
-        cpu_governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        memory_bytes: proc_files::memory_bytes(
+            &read_small_file("/proc/meminfo").unwrap_or_default(),
+        ),
+        cpu_governor: read_small_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtualised: cpu_field("flags")
             .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
         hardware_counters: String::new(),
@@ -95,7 +97,7 @@ fn machine() -> MachineFacts {
 /// Returns the kernel's estimate of the memory in bytes that new processes can use without swapping
 /// (proc(5)).
 pub(crate) fn memory_available_bytes() -> Option<u64> {
-    proc_files::memory_available_bytes(&read("/proc/meminfo")?)
+    proc_files::memory_available_bytes(&read_small_file("/proc/meminfo")?)
 }
 
 fn distribution(os_release: &str) -> String {
@@ -107,7 +109,7 @@ fn distribution(os_release: &str) -> String {
 
 fn sysctls() -> BTreeMap<String, String> {
     let value = |name: &str| {
-        let text = read(Path::new("/proc/sys").join(name.replace('.', "/")))?;
+        let text = read_small_file(Path::new("/proc/sys").join(name.replace('.', "/")))?;
         Some((
             name.to_owned(),
             text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -119,7 +121,12 @@ fn sysctls() -> BTreeMap<String, String> {
 fn folder_of_values(folder: &Path) -> BTreeMap<String, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, read(entry.path())?)))
+        .filter_map(|entry| {
+            Some((
+                entry.file_name().into_string().ok()?,
+                read_small_file(entry.path())?,
+            ))
+        })
         .collect()
 }
 

@@ -44,7 +44,7 @@ impl<'a> FollowedProcesses<'a> {
         if let Some(folder) = follow.cgroup.as_ref().and_then(|path| group_folder(path)) {
             read_group(&folder, GROUP_DEPTH_MAX, &mut found.in_group);
             found.group_cpu_s =
-                text(&folder.join("cpu.stat")).and_then(|t| proc_files::cgroup_cpu_s(&t));
+                file_text(&folder.join("cpu.stat")).and_then(|t| proc_files::cgroup_cpu_s(&t));
             found
                 .processes
                 .extend(found.in_group.iter().filter_map(|pid| table.get(*pid)));
@@ -97,7 +97,7 @@ fn group_folder(path: &str) -> Option<PathBuf> {
 }
 
 fn read_group(folder: &Path, deeper: usize, pids: &mut HashSet<i32>) {
-    let members = text(&folder.join("cgroup.procs")).unwrap_or_default();
+    let members = file_text(&folder.join("cgroup.procs")).unwrap_or_default();
     pids.extend(
         members
             .lines()
@@ -114,10 +114,10 @@ fn read_group(folder: &Path, deeper: usize, pids: &mut HashSet<i32>) {
 /// Returns the process that a pid file names. If the file is stale, its ID may now belong to
 /// another process, which is younger than the file and is not returned.
 fn named_process<'a>(path: &Path, table: &'a ProcessTable) -> Option<&'a Process> {
-    let pid = text(path)?.lines().next()?.trim().parse().ok()?;
+    let pid = file_text(path)?.lines().next()?.trim().parse().ok()?;
     let process = table.get(pid)?;
     let written = path.metadata().ok()?.modified().ok()?;
-    let stat = text(Path::new("/proc/stat"))?;
+    let stat = file_text(Path::new("/proc/stat"))?;
     let started_s =
         proc_files::boot_time_s(&stat)? as f64 + process.start as f64 / proc_files::TICKS_PER_S;
     (started_s <= seconds(written) + CLOCK_SLACK_S).then_some(process)
@@ -128,7 +128,7 @@ fn seconds(time: SystemTime) -> f64 {
         .map_or(0.0, |since| since.as_secs_f64())
 }
 
-fn text(path: &Path) -> Option<String> {
+fn file_text(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn boot_id() -> String {
 /// Returns the start time of a process in clock ticks since boot; `None` if the process doesn't
 /// exist.
 pub(crate) fn start_of(pid: i32) -> Option<u64> {
-    let stat = read(format!("/proc/{pid}/stat"))?;
+    let stat = read_small_file(format!("/proc/{pid}/stat"))?;
     proc_files::process(&stat, page_bytes()).map(|process| process.start)
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn allowed_cores() -> Vec<usize> {
 }
 
 pub(crate) fn online_cores() -> Vec<usize> {
-    let list = read("/sys/devices/system/cpu/online").unwrap_or_default();
+    let list = read_small_file("/sys/devices/system/cpu/online").unwrap_or_default();
     let ranges = list.split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
@@ -159,7 +159,7 @@ pub(crate) fn online_cores() -> Vec<usize> {
 }
 
 /// Reads a small file in /proc or /sys, without the final newline.
-pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
+pub(crate) fn read_small_file(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path)
         .ok()
         .map(|text| text.trim_end().to_owned())

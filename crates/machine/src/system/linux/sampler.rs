@@ -201,8 +201,8 @@ fn charged_s(host: &HostSample) -> f64 {
 /// Reads from the kernel's build configuration if the CPU time of processes includes interrupts;
 /// `None` if the distribution doesn't provide the configuration.
 fn softirq_by_config() -> Option<bool> {
-    let release = super::read("/proc/sys/kernel/osrelease")?;
-    let config = super::read(format!("/boot/config-{release}"))?;
+    let release = super::read_small_file("/proc/sys/kernel/osrelease")?;
+    let config = super::read_small_file(format!("/boot/config-{release}"))?;
     proc_files::softirq_included_by_config(&config)
 }
 
@@ -307,7 +307,8 @@ fn usage(who: libc::c_int) -> (f64, f64) {
 }
 
 fn host_sample(net: &NetnsCounters) -> HostSample {
-    let text = |name: &str| super::read(Path::new("/proc").join(name)).unwrap_or_default();
+    let text =
+        |name: &str| super::read_small_file(Path::new("/proc").join(name)).unwrap_or_default();
     let (generator_user_s, generator_system_s) = usage(libc::RUSAGE_SELF);
     HostSample {
         generator_user_s,

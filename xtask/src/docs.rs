@@ -9,8 +9,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
+use crate::ending::Ending;
 use crate::tree::Tree;
 
 const OPEN: &str = "<!-- generated: prony ";

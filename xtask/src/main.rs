@@ -7,6 +7,7 @@
 mod bench;
 mod cargo;
 mod docs;
+mod ending;
 mod package;
 mod random;
 mod table;
@@ -16,6 +17,8 @@ mod tree;
 mod verify;
 
 use std::process::ExitCode;
+
+use ending::Ending;
 
 const USAGE: &str = "\
 cargo xtask TASK
@@ -35,30 +38,6 @@ cargo xtask TASK
 
 Exit status: 0 success, 1 a check failed, 2 invalid arguments, 3 a requirement is missing.
 ";
-
-/// Result of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Everything succeeded.
-    Success,
-    /// A check or a test failed; the failure has been printed.
-    Failed,
-    /// The arguments are invalid.
-    Usage,
-    /// A requirement is missing on this machine; the remedy has been printed.
-    Missing,
-}
-
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> ExitCode {
-        ExitCode::from(match ending {
-            Ending::Success => 0,
-            Ending::Failed => 1,
-            Ending::Usage => 2,
-            Ending::Missing => 3,
-        })
-    }
-}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
+use crate::ending::Ending;
 
 /// Completion scripts in an archive: shell, folder and file name.
 const COMPLETIONS: [(&str, &str); 3] = [

@@ -29,8 +29,8 @@ mod tool;
 
 use std::path::Path;
 
-use crate::Ending;
 use crate::cargo::workspace_root;
+use crate::ending::Ending;
 use crate::random::RandomNumbers;
 use ceiling::CeilingContest;
 use engine::{Contest, Outcome, rotate};

@@ -9,8 +9,8 @@ use std::thread;
 use serde_json::Value;
 
 use super::runner::TestProgram;
-use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
+use crate::ending::Ending;
 
 /// A build of the program and every test of the workspace.
 #[derive(Debug, PartialEq, Eq)]

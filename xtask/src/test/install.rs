@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::packages::{self, Need, Probe, Selection};
-use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
+use crate::ending::Ending;
 
 /// Folders of servers and administration tools that a user's PATH may lack.
 const MORE_PATH: &[&str] = &[

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::totals::Totals;
-use crate::Ending;
 use crate::cargo::command;
+use crate::ending::Ending;
 
 /// Number of programs that run at the same time. While one program waits, the other can use all
 /// cores. With three, a trial of 1 s in a study once ended without a response.

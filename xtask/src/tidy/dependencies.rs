@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Table;
 
-use super::Complaint;
+use super::complaint::Complaint;
 use super::licenses::is_allowed;
 
 const RULES: &str = "deny.toml";
@@ -152,7 +152,7 @@ fn entries<'a>(rules: &'a Table, list: &str) -> Vec<(&'a str, &'a str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::printed;
+    use super::super::complaint::printed;
     use super::*;
 
     const RULES: &str = "[licenses]\nallow = [\"MIT\"]\n[bans]\n\

@@ -1,6 +1,6 @@
 //! Rule: paths in documents exist, and every crate is documented.
 
-use super::Complaint;
+use super::complaint::Complaint;
 use crate::tree::Tree;
 
 const ARCHITECTURE: &str = "docs/architecture.md";
@@ -117,7 +117,7 @@ fn is_repository_path(span: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::printed;
+    use super::super::complaint::printed;
     use super::*;
 
     fn complaints(files: &[(&str, &str)]) -> Vec<String> {

@@ -16,6 +16,8 @@ pub(super) struct Items {
     pub(super) modules: Vec<ModuleItem>,
     pub(super) imports: Vec<Import>,
     pub(super) references: Vec<Reference>,
+    /// The types that inherent `impl` blocks add methods to.
+    pub(super) impls: Vec<Reference>,
 }
 
 /// A declared module, inline or in a separate file.
@@ -35,6 +37,8 @@ pub(super) struct Import {
     pub(super) line: usize,
     pub(super) module: Vec<String>,
     pub(super) only_in_tests: bool,
+    /// True for `pub use` and `pub(…) use`.
+    pub(super) is_reexport: bool,
 }
 
 /// A path in code, outside `use` declarations.
@@ -68,30 +72,40 @@ struct Scope {
     only_in_tests: bool,
 }
 
+/// Prefixes of an item that have been read before its keyword.
+#[derive(Debug, Default)]
+struct Prefixes {
+    only_in_tests: bool,
+    /// True after `pub`.
+    visible: bool,
+    /// True after the first word of the item.
+    begun: bool,
+}
+
 type Tokens<'a> = Peekable<Iter<'a, TokenTree>>;
 
 impl Items {
     fn read(&mut self, stream: TokenStream, scope: &Scope) {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let mut tokens = tokens.iter().peekable();
-        let mut pending_test = false;
+        let mut prefixes = Prefixes::default();
         while let Some(token) = tokens.next() {
             match token {
                 TokenTree::Punct(p) if p.as_char() == '#' => {
-                    pending_test |= is_test_attribute(&mut tokens);
+                    prefixes.only_in_tests |= is_test_attribute(&mut tokens);
                 }
                 TokenTree::Punct(p) if matches!(p.as_char(), ';' | ',') => {
-                    pending_test = false;
+                    prefixes = Prefixes::default();
                 }
                 TokenTree::Ident(ident) => {
                     let word = ident.to_string();
                     let line = ident.span().start().line;
-                    self.read_word(&word, line, &mut tokens, scope, &mut pending_test);
+                    self.read_word(&word, line, &mut tokens, scope, &mut prefixes);
                 }
                 TokenTree::Group(group) => {
-                    self.read(group.stream(), &inner_scope(scope, pending_test));
+                    self.read(group.stream(), &inner_scope(scope, prefixes.only_in_tests));
                     if group.delimiter() == Delimiter::Brace {
-                        pending_test = false;
+                        prefixes = Prefixes::default();
                     }
                 }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
@@ -105,25 +119,39 @@ impl Items {
         line: usize,
         tokens: &mut Tokens<'_>,
         scope: &Scope,
-        pending_test: &mut bool,
+        prefixes: &mut Prefixes,
     ) {
+        let only_in_tests = scope.only_in_tests || prefixes.only_in_tests;
+        let reference = |path| Reference {
+            path,
+            line,
+            module: scope.module.clone(),
+            only_in_tests,
+        };
         match word {
+            "pub" => {
+                prefixes.visible = true;
+                skip_scope(tokens);
+            }
             "mod" => {
-                self.read_module(tokens, scope, *pending_test);
-                *pending_test = false;
+                self.read_module(tokens, scope, prefixes.only_in_tests);
+                *prefixes = Prefixes::default();
             }
             "use" => {
-                let test = scope.only_in_tests || *pending_test;
-                self.read_use(tokens, &[], scope, test);
+                let start = self.imports.len();
+                self.read_use(tokens, &[], scope, only_in_tests);
+                for import in &mut self.imports[start..] {
+                    import.is_reexport = prefixes.visible;
+                }
+                *prefixes = Prefixes::default();
             }
+            "impl" if !prefixes.begun => self
+                .impls
+                .extend(extended_type(tokens.clone()).map(reference)),
             _ => {
                 let path = read_path(word, tokens);
-                self.references.push(Reference {
-                    path,
-                    line,
-                    module: scope.module.clone(),
-                    only_in_tests: scope.only_in_tests || *pending_test,
-                });
+                self.references.push(reference(path));
+                prefixes.begun = true;
             }
         }
     }
@@ -183,6 +211,7 @@ impl Items {
                             line,
                             module: scope.module.clone(),
                             only_in_tests: test,
+                            is_reexport: false,
                         });
                     }
                     match end {
@@ -203,6 +232,45 @@ fn inner_scope(scope: &Scope, pending_test: bool) -> Scope {
         module: scope.module.clone(),
         only_in_tests: scope.only_in_tests || pending_test,
     }
+}
+
+/// Consumes the parentheses of `pub(…)`, which use no item. Those of a tuple are left.
+fn skip_scope(tokens: &mut Tokens<'_>) {
+    if let Some(TokenTree::Group(group)) = tokens.peek()
+        && group.delimiter() == Delimiter::Parenthesis
+        && let Some(TokenTree::Ident(first)) = group.stream().into_iter().next()
+        && ["crate", "in", "self", "super"]
+            .iter()
+            .any(|word| first == word)
+    {
+        tokens.next();
+    }
+}
+
+/// Returns the path of the type in the header of an inherent `impl` block, whose tokens follow
+/// `impl`. Returns `None` for the implementation of a trait, and for `impl` within a type.
+fn extended_type(mut tokens: Tokens<'_>) -> Option<Vec<String>> {
+    let mut path = None;
+    let mut depth = 0;
+    while let Some(token) = tokens.next() {
+        match token {
+            // The arrow of a function's type is not the end of a list of generics.
+            TokenTree::Punct(p) if p.as_char() == '-' => drop(tokens.next()),
+            TokenTree::Punct(p) if p.as_char() == '<' => depth += 1,
+            TokenTree::Punct(p) if p.as_char() == '>' => depth -= 1,
+            TokenTree::Ident(ident) if depth == 0 => match ident.to_string().as_str() {
+                "for" => return None,
+                word => {
+                    let named = read_path(word, &mut tokens);
+                    path.get_or_insert(named);
+                }
+            },
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return path,
+            TokenTree::Punct(p) if p.as_char() == ';' => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Reads the remaining segments of a path that begins with `first`.

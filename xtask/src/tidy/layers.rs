@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::Complaint;
+use super::complaint::Complaint;
 use crate::tree::Tree;
 
 /// The diagram of docs/architecture.md: each crate with its direct dependencies. Indirect
@@ -210,7 +210,7 @@ fn line_of(text: &str, key: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::printed;
+    use super::super::complaint::printed;
     use super::*;
 
     fn manifest(name: &str, rest: &str) -> String {

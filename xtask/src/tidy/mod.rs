@@ -3,50 +3,23 @@
 //! Input: the project's files as a [`Tree`]. Output: complaints, each with a file and a line. Every
 //! rule is a pure function from a tree to complaints.
 
+mod complaint;
 mod cycles;
 mod dependencies;
 mod documents;
 mod items;
 mod layers;
 mod licenses;
+mod module_graph;
+mod parents;
 mod purity;
 mod source;
 
-use std::fmt;
+use complaint::Complaint;
 
-use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
+use crate::ending::Ending;
 use crate::tree::Tree;
-
-/// A violation of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Complaint {
-    /// Path of the file, relative to the root.
-    path: String,
-    /// Line number from 1; 0 means the whole file.
-    line: usize,
-    /// The violation, with a hint.
-    text: String,
-}
-
-impl Complaint {
-    fn new(path: &str, line: usize, text: impl Into<String>) -> Complaint {
-        Complaint {
-            path: path.to_string(),
-            line,
-            text: text.into(),
-        }
-    }
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.text),
-            line => write!(f, "{}:{line}: {}", self.path, self.text),
-        }
-    }
-}
 
 /// Checks the workspace and prints all complaints. `only` restricts the output to a crate or to the
 /// files below a path.
@@ -127,6 +100,7 @@ fn check(tree: &Tree) -> Vec<Complaint> {
     complaints.extend(purity::check(&sources));
     complaints.extend(documents::check(tree));
     complaints.extend(cycles::check(&items));
+    complaints.extend(parents::check(&items));
     complaints.sort();
     complaints
 }
@@ -136,27 +110,9 @@ fn is_below(path: &str, folder: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns complaints as lines of output, for tests.
-#[cfg(test)]
-fn printed(complaints: &[Complaint]) -> Vec<String> {
-    complaints.iter().map(Complaint::to_string).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_complaint_names_its_file_and_line() {
-        assert_eq!(
-            Complaint::new("a.rs", 3, "wrong").to_string(),
-            "a.rs:3: wrong"
-        );
-        assert_eq!(
-            Complaint::new("a.rs", 0, "wrong").to_string(),
-            "a.rs: wrong"
-        );
-    }
 
     #[test]
     fn the_rules_run_together_and_in_order() {

@@ -1,7 +1,7 @@
 //! Rule: the pure crates (`protocol`, `tcp`, `stats`, `wording`, `plan` and `report`) use no clock, no
 //! socket, no thread and no process. All of them except `plan` and `report` also use no file.
 
-use super::Complaint;
+use super::complaint::Complaint;
 use super::layers::PURE;
 use super::source::{Name, Sources};
 
@@ -86,7 +86,8 @@ fn impurity(name: &str, named: &Name) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{printed, source};
+    use super::super::complaint::printed;
+    use super::super::source;
     use super::*;
     use crate::tree::Tree;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-use super::Complaint;
+use super::complaint::Complaint;
 use crate::tree::Tree;
 
 /// All Rust files of a tree.

@@ -18,7 +18,7 @@ mod stall;
 
 use std::time::Instant;
 
-use crate::Ending;
+use crate::ending::Ending;
 use figures::CheckFigure;
 use program::Prony;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ServerError;
+use super::error::ServerError;
 
 /// Configuration file of the server.
 pub(super) const CONFIG: &str = "nats.conf";

@@ -8,8 +8,17 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
 };
 
+use super::error::ServerError;
 use super::folder::{CERTIFICATE, PRIVATE_KEY, write_secret};
-use super::{CertificateMode, ServerError};
+
+/// Policy for an existing server certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CertificateMode {
+    /// Issue a new certificate, because the names of the server may have changed.
+    Reissue,
+    /// Keep the certificate, because a new one would disturb agents that are connecting.
+    Keep,
+}
 
 /// Returns the certificate of the folder's authority as PEM. Creates the authority if necessary,
 /// and issues the server's certificate.

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::PreparedServer;
+use super::error::ServerError;
 use super::folder::{CONFIG, FolderLock, LOG, PID};
-use super::{PreparedServer, ServerError};
 
 /// Timeout for the server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(15);

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::error::ServerError;
+use super::keys::CertificateMode;
 use super::tokens::{self, EnrollmentToken};
-use super::{CertificateMode, PreparedServer, ServerError, ServerSetup};
+use super::{PreparedServer, ServerSetup};
 use crate::credentials::FleetCredentials;
 use crate::link::{LinkError, NatsLink, NatsMessage, Subscription};
 use crate::names::TokenId;

@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ServerError, ServerSetup, agents, folder, url};
+use super::error::ServerError;
+use super::{ServerSetup, agents, folder, url};
 use crate::credentials::{KeyFile, Secret};
 use crate::names::{AgentName, TokenId};
 use crate::permissions::Role;

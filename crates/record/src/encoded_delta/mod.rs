@@ -1,60 +1,23 @@
 //! Compact form of a [`Delta`], which agents send as messages. It contains only nonzero numbers.
 
 mod bits;
+mod numbers;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 use std::borrow::Cow;
 
+pub use numbers::EncodedDelta;
+use numbers::{EncodedSlice, EncodedTimes};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::buckets::BucketCount;
-use crate::distribution::{Distribution, LONGEST_NS};
+use crate::distribution::Distribution;
 use crate::fast_histogram::{bucket_of, start_of};
 use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
-use crate::{Delta, EntryDelta, Nanos, Outcome, OutcomeCounts};
-
-/// The nonzero numbers of a [`Delta`]. They serialize to one base64 string, which decodes to the
-/// same delta, bucket by bucket.
-///
-/// Input from other machines may be invalid. Reading it takes memory in proportion to its length,
-/// and [`EncodedDelta::add_to`] rejects numbers that no load can have.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct EncodedDelta {
-    span: Option<(u64, u64)>,
-    counts: [u64; 9],
-    outcomes: Vec<(Outcome, u64)>,
-    statuses: Vec<(u16, u64)>,
-    times: Vec<EncodedTimes>,
-    first_slice: u32,
-    slices: Vec<EncodedSlice>,
-    /// Entries of the load's list, up to the last entry that has a request.
-    entries: Vec<EntryDelta>,
-}
-
-/// Number of distributions in a delta.
-const DISTRIBUTIONS: usize = 8;
-/// Number of buckets in a distribution, up to the end of the octave that contains the longest time.
-const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
-
-/// Buckets of a distribution that are in use, numbered by [`bucket_of`].
-#[derive(Debug, Clone, PartialEq, Default)]
-struct EncodedTimes {
-    known: Vec<BucketCount>,
-    /// Nonempty buckets of the lower bounds.
-    at_least: Vec<BucketCount>,
-}
-
-/// Slice of the time series, with its times in the buckets of [`coarse_bucket`].
-#[derive(Debug, Clone, PartialEq, Default)]
-struct EncodedSlice {
-    ok: u64,
-    failed: u64,
-    bytes_in: u64,
-    times: Vec<BucketCount>,
-}
+use crate::{Delta, EntryDelta, Nanos, OutcomeCounts};
 
 impl Serialize for EncodedDelta {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -5,7 +5,9 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::numbers::{BUCKETS, DISTRIBUTIONS};
 use super::*;
+use crate::Outcome;
 
 fn refused(change: impl Fn(&mut EncodedDelta)) {
     let mut encoded = EncodedDelta {

@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 use super::bits::{BitReader, BitWriter};
-use super::{BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedSlice, EncodedTimes};
+use super::numbers::{BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedSlice, EncodedTimes};
 use crate::buckets::BucketCount;
 use crate::entries::TIME_BUCKETS;
 use crate::fast_histogram::start_of;

@@ -14,6 +14,7 @@ mod fleet;
 mod info;
 mod load;
 mod registry;
+mod severity;
 mod trial;
 
 use serde::{Deserialize, Serialize};
@@ -25,30 +26,8 @@ pub use fleet::*;
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
 pub use load::*;
 pub use registry::{FindingId, FindingKind, FindingName};
+pub use severity::Severity;
 pub use trial::*;
-
-/// Severity of a finding. An error withholds the verdicts that it may have distorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The finding is informational.
-    Note,
-    /// The result must be interpreted with care.
-    Warning,
-    /// The result can't support a verdict.
-    Error,
-}
-
-impl Severity {
-    /// Returns the severity's name in JSON and in the documentation.
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
-}
 
 /// An observation that qualifies a result: what was seen, what it means, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,9 +4,9 @@
 use prony_stats::ScalingPoint;
 
 use super::canvas::{Axis, Canvas, TextStyle, highest};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
 use super::panels::short;
-use super::{Chart, DrawingSize, chart};
 
 /// One line: variants that differ only in the numeric factor.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! Bar chart of the variants' CPU time, split into user and system time.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle, highest};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// The CPU time of one variant.

@@ -108,6 +108,16 @@ pub(crate) enum Shape {
     },
 }
 
+/// A drawing as shapes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Drawing {
+    /// Width in pixels.
+    pub(crate) width: f64,
+    /// Height in pixels.
+    pub(crate) height: f64,
+    pub(crate) shapes: Vec<Shape>,
+}
+
 /// A canvas that records shapes.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {

@@ -4,9 +4,9 @@
 //! earlier.
 
 use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::Color;
 use super::panels::short;
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// Maximum number of variants that can be distinguished in one chart.

@@ -1,8 +1,8 @@
 //! The distribution of one load's response times: bars over a logarithmic axis.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette;
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// A bin of a histogram. It counts the response times above the previous bin's limit, up to and

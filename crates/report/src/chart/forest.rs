@@ -1,8 +1,8 @@
 //! Forest plot: changes relative to the reference with their intervals, and the margin as a band.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// A row of the forest plot: one variant.

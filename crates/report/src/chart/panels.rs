@@ -2,8 +2,8 @@
 //! on the same scale.
 
 use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::Color;
-use super::{Chart, DrawingSize, chart};
 
 /// One variant's trials.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,9 +1,9 @@
 //! A goal's metric against the offered rate, with a point for every probe of a capacity search.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
 use super::panels::short;
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// The probes of one variant.

@@ -2,8 +2,8 @@
 //! the lower panel shows their ratio.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle, highest};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// A variant and its baseline over the rounds of all blocks.

@@ -2,8 +2,8 @@
 //! trial.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle, decimal, highest};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
-use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// One variant's values of one percentile.

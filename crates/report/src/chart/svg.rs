@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Drawing;
-use super::canvas::{Shape, Side, TextStyle};
+use super::canvas::{Drawing, Shape, Side, TextStyle};
 use super::palette::{self, Color};
 use crate::table::{xml, xml_plain};
 

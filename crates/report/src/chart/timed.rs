@@ -1,9 +1,9 @@
 //! Charts of one load's rates, percentiles or failures, over time or against the offered rate.
 
 use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
+use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::Color;
 use super::panels::short;
-use super::{Chart, DrawingSize, chart};
 
 /// One line over time.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,15 +4,16 @@
 //! All text is escaped, and a content security policy prevents the page from loading or running
 //! anything.
 
+mod elements;
 mod table;
 
+use elements::{escaped, swatch};
 use prony_record::{Finding, FindingId, Severity};
 use prony_wording::VerdictLine;
 
 use crate::chart::palette;
 use crate::document::{Block, Callout, Document, Figure, Medium, Section};
 use crate::figures::file_name;
-use crate::table::{plain_lines, xml};
 
 /// Renders the report as a page.
 pub fn render(document: &Document) -> String {
@@ -56,12 +57,6 @@ fn style() -> String {
         .replace("/*dark*/", &palette::properties(|color| color.dark))
         .replace("/*charts*/", &palette::dark_rules())
         .replace("/*lines*/", &palette::print_rules())
-}
-
-/// Escapes text for content and attributes. Replaces control characters, which may come from a
-/// stored file.
-fn escaped(text: &str) -> String {
-    xml(&plain_lines(text)).replace('\'', "&#39;")
 }
 
 fn section(section: &Section, blocks: &[&Block]) -> String {
@@ -140,15 +135,6 @@ fn callout(callout: &Callout) -> String {
     let (parts, link): (String, String) = (parts.collect(), link.collect());
     let tone = callout.tone.name();
     format!("<p class=\"trust {tone}\">{parts}{link}{detail}</p>\n")
-}
-
-/// A dot in a variant's color.
-fn swatch(variant: Option<usize>) -> String {
-    let dot = |place| {
-        let property = palette::property(place);
-        format!("<span class=\"swatch\" style=\"--of:var({property})\"></span>")
-    };
-    variant.map_or(String::new(), dot)
 }
 
 fn verdict(line: &VerdictLine) -> String {

@@ -1,6 +1,6 @@
 //! Tables on an HTML page.
 
-use super::{escaped, swatch};
+use super::elements::{escaped, swatch};
 use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
 
 /// Table widths, in pixels, for which the style sheet has a class. If the window is narrower than

@@ -2,7 +2,7 @@
 
 use prony_record::{ConditionRuling, JudgedCondition};
 
-use super::TextOptions;
+use super::options::TextOptions;
 use super::paint::Paint;
 use crate::chart::Bin;
 use crate::number;

@@ -2,10 +2,12 @@
 
 mod doctor;
 mod load;
+mod options;
 mod paint;
 
 pub use doctor::doctor;
 pub use load::conditions;
+pub use options::TextOptions;
 
 use load::histogram;
 use paint::Paint;
@@ -16,33 +18,6 @@ use prony_wording::VerdictLine;
 
 use crate::document::{Block, Callout, Document, Medium, TerminalHeading};
 use crate::table::plain;
-
-/// Options for the layout of text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextOptions {
-    /// True to color the text with escape sequences.
-    pub color: bool,
-    /// Maximum length of a line in a paragraph, in characters. Tables with many numbers may be
-    /// wider.
-    pub width: usize,
-    /// True to include a histogram of a load's response times.
-    pub histogram: bool,
-}
-
-impl TextOptions {
-    /// Options for a file or another program.
-    pub const PLAIN: TextOptions = TextOptions {
-        color: false,
-        width: 96,
-        histogram: false,
-    };
-
-    /// Options for a terminal that shows colors.
-    pub const COLORED: TextOptions = TextOptions {
-        color: true,
-        ..TextOptions::PLAIN
-    };
-}
 
 const FACT_NAME_WIDTH: usize = 16;
 /// Width of the column with a condition's result, in characters.

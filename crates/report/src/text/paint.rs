@@ -2,7 +2,7 @@
 
 use prony_wording::Tone;
 
-use super::TextOptions;
+use super::options::TextOptions;
 use crate::table::{Table, plain};
 
 /// Applies colors to text if the options enable them.

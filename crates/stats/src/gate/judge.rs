@@ -3,7 +3,7 @@
 use prony_record::measure::{Measure, Relation};
 
 use super::evidence::{Evidence, RunEvidence};
-use super::{Gate, GateLimit, GateReference, GateRule};
+use super::rule::{Gate, GateLimit, GateReference, GateRule};
 use crate::comparison::{Verdict, WithheldBecause};
 use crate::estimate::{Estimate, Interval, mean};
 use crate::gate_result::{

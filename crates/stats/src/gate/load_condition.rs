@@ -12,8 +12,8 @@ use prony_record::Record;
 use prony_record::measure::Relation;
 
 use super::error::GateError;
+use super::rule::{Gate, GateLimit, GateRule};
 use super::scope::GateScope;
-use super::{Gate, GateLimit, GateRule};
 use crate::quantity::Quantity;
 
 /// Condition on the record of one load.

@@ -27,66 +27,19 @@ mod evidence;
 mod judge;
 mod load_condition;
 mod parser;
+mod rule;
 mod scope;
 
-use prony_record::measure::Relation;
-
-use crate::comparison::Verdict;
 pub use crate::gate_result::{
     GateBasis, GateJudgement, GateNumbers, GateOutcome, GateResult, GateScale, TrialUnit,
 };
-use crate::metric::Metric;
 pub use crate::quantity::{Quantity, QuantityNameError};
 pub use error::GateError;
 pub use evidence::{Evidence, RunEvidence};
 pub use load_condition::{LoadCondition, LoadReading, MeasuredValue};
+pub use rule::Gate;
+use rule::GateRule;
 pub use scope::GateScope;
-
-/// A gate that has been parsed and checked against the existing variants.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Gate {
-    input: String,
-    /// Indices of the variants that the gate applies to.
-    subjects: Vec<usize>,
-    rule: GateRule,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum GateRule {
-    Figure {
-        quantity: Quantity,
-        relation: Relation,
-        limit: GateLimit,
-    },
-    Verdict {
-        metric: Option<Metric>,
-        wanted: Vec<Verdict>,
-        is: bool,
-    },
-}
-
-/// Limit with which a measured value is compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum GateLimit {
-    /// A value in the quantity's unit, or a fraction of the total if `is_share` is true.
-    Fixed { value: f64, is_share: bool },
-    /// `factor` times the reference's value, plus `shift`.
-    Relative {
-        to: GateReference,
-        factor: f64,
-        shift: f64,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GateReference {
-    /// The baseline of each variant.
-    Baseline,
-    /// The same variant in the stored run.
-    Stored,
-    /// A variant of the same run, by index.
-    Variant(usize),
-}
 
 impl Gate {
     /// Parses a gate.

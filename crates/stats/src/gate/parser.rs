@@ -3,8 +3,8 @@
 use prony_record::measure::{self, Relation};
 
 use super::error::GateError;
+use super::rule::{Gate, GateLimit, GateReference, GateRule};
 use super::scope::GateScope;
-use super::{Gate, GateLimit, GateReference, GateRule};
 use crate::comparison::Verdict;
 use crate::metric::{Metric, Scale};
 use crate::quantity::{self, Quantity};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{coordinate, coordinator_values, incomplete_agents, read_json};
+use super::coordinator::{coordinate, coordinator_values, incomplete_agents, read_json};
 use crate::bench::engine::Run;
 use crate::bench::figures::Measure;
 use crate::bench::process::{Program, ticks_per_second};

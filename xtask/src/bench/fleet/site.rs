@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{coordinate, coordinator_values, incomplete_agents};
+use super::coordinator::{coordinate, coordinator_values, incomplete_agents};
 use crate::bench::engine::Run;
 use crate::bench::figures::{Measure, percentile};
 use crate::bench::namespaces::{Namespaces, enter_on_start, in_namespace};

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::files::write_certificate;
 use super::link::{self, Link};
+use super::running::{Drive, Endpoint, Server};
 use super::status::StatusPage;
 use super::witness::{self, LogTotals};
-use super::{Drive, Endpoint, Server, write_certificate};
 use crate::bench::process::{self, Program};
 use crate::bench::rows::{Http, Row, Security};
 

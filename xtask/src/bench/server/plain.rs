@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::files::{free_port, write_certificate};
 use super::link::{self, Link};
-use super::{Endpoint, Server, free_port, write_certificate};
+use super::running::{Endpoint, Server};
 use crate::bench::process::{Program, Usage};
 use crate::bench::rows::{ROWS, Row, ServerKind};
 

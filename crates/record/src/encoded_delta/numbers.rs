@@ -1,0 +1,46 @@
+//! The numbers of a delta that are encoded.
+
+use crate::buckets::BucketCount;
+use crate::distribution::LONGEST_NS;
+use crate::fast_histogram::bucket_of;
+use crate::{EntryDelta, Outcome};
+
+/// The nonzero numbers of a [`Delta`]. They serialize to one base64 string, which decodes to the
+/// same delta, bucket by bucket.
+///
+/// Input from other machines may be invalid. Reading it takes memory in proportion to its length,
+/// and [`EncodedDelta::add_to`] rejects numbers that no load can have.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct EncodedDelta {
+    pub(super) span: Option<(u64, u64)>,
+    pub(super) counts: [u64; 9],
+    pub(super) outcomes: Vec<(Outcome, u64)>,
+    pub(super) statuses: Vec<(u16, u64)>,
+    pub(super) times: Vec<EncodedTimes>,
+    pub(super) first_slice: u32,
+    pub(super) slices: Vec<EncodedSlice>,
+    /// Entries of the load's list, up to the last entry that has a request.
+    pub(super) entries: Vec<EntryDelta>,
+}
+
+/// Number of distributions in a delta.
+pub(super) const DISTRIBUTIONS: usize = 8;
+/// Number of buckets in a distribution, up to the end of the octave that contains the longest time.
+pub(super) const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
+
+/// Buckets of a distribution that are in use, numbered by [`bucket_of`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct EncodedTimes {
+    pub(super) known: Vec<BucketCount>,
+    /// Nonempty buckets of the lower bounds.
+    pub(super) at_least: Vec<BucketCount>,
+}
+
+/// Slice of the time series, with its times in the buckets of [`coarse_bucket`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct EncodedSlice {
+    pub(super) ok: u64,
+    pub(super) failed: u64,
+    pub(super) bytes_in: u64,
+    pub(super) times: Vec<BucketCount>,
+}

@@ -1,0 +1,203 @@
+//! The content of a path: an experiment, or loads.
+
+use prony_record::{Record, Severity};
+use prony_stats::runs::{Run, RunInfo, RunVariant, TrialValues, WithheldMetric};
+use prony_stats::{Comparison, Metric, Verdict, WithheldBecause};
+
+use crate::Experiment;
+
+/// The margin for comparisons of loads, because loads have no plan that sets it.
+pub const LOADS_MARGIN: f64 = 0.02;
+
+/// An experiment, or loads with the same settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The path as the user typed it.
+    pub source: String,
+    /// The stored results.
+    pub content: StoredContent,
+}
+
+/// The kinds of stored results.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoredContent {
+    /// A folder that `prony compare` wrote.
+    Experiment(Box<Experiment>),
+    /// Records that `prony load --json` wrote, ordered by file name; at least one.
+    Loads(Vec<Record>),
+}
+
+impl Stored {
+    /// Block, variant and record of each load, or of each trial in a complete block.
+    pub fn records(&self) -> Vec<(u32, usize, &Record)> {
+        match &self.content {
+            StoredContent::Experiment(experiment) => (0..experiment.verdict.variants.len())
+                .flat_map(|variant| experiment.trials_of(variant))
+                .map(|trial| (trial.block, trial.variant, &trial.record))
+                .collect(),
+            StoredContent::Loads(records) => (1..)
+                .zip(records)
+                .map(|(number, record)| (number, 0, record))
+                .collect(),
+        }
+    }
+
+    /// Returns true for loads, and false for an experiment.
+    pub fn is_loads(&self) -> bool {
+        matches!(self.content, StoredContent::Loads(_))
+    }
+
+    /// The experiment's comparisons; empty for loads.
+    pub fn comparisons(&self) -> &[Comparison] {
+        match &self.content {
+            StoredContent::Experiment(experiment) => &experiment.verdict.comparisons,
+            StoredContent::Loads(_) => &[],
+        }
+    }
+
+    /// The findings. For loads, each finding is listed once.
+    pub(super) fn findings(&self) -> Vec<prony_record::Finding> {
+        match &self.content {
+            StoredContent::Experiment(experiment) => experiment.verdict.findings.clone(),
+            StoredContent::Loads(records) => {
+                let mut all: Vec<prony_record::Finding> = Vec::new();
+                for finding in records.iter().flat_map(|record| &record.findings) {
+                    if !all.iter().any(|other| other.id == finding.id) {
+                        all.push(finding.clone());
+                    }
+                }
+                all
+            }
+        }
+    }
+
+    /// Returns the stored result as a run, with the values to compare.
+    pub fn run(&self) -> Run {
+        match &self.content {
+            StoredContent::Experiment(experiment) => of_experiment(experiment),
+            StoredContent::Loads(records) => of_loads(records),
+        }
+    }
+
+    /// Describes the run. Sentences refer to it by `label`.
+    pub fn about(&self, label: &str) -> RunInfo {
+        let records = self.records();
+        let begun = records.iter().map(|(_, _, record)| &record.started_at);
+        let (name, unit, count) = match &self.content {
+            StoredContent::Experiment(experiment) => {
+                let verdict = &experiment.verdict;
+                (verdict.name.clone(), "block", verdict.blocks)
+            }
+            StoredContent::Loads(records) => {
+                let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+                (String::new(), "load", count)
+            }
+        };
+        RunInfo {
+            label: label.to_owned(),
+            source: self.source.clone(),
+            name,
+            started_at: begun.min().cloned().unwrap_or_default(),
+            unit: unit.to_owned(),
+            count,
+        }
+    }
+}
+
+fn of_experiment(experiment: &Experiment) -> Run {
+    let verdict = &experiment.verdict;
+    let variants: Vec<RunVariant> = verdict
+        .variants
+        .iter()
+        .map(|variant| RunVariant {
+            name: variant.name.clone(),
+            levels: variant.levels.clone(),
+        })
+        .collect();
+    let trials = (0..variants.len()).flat_map(|variant| experiment.trials_of(variant));
+    let trials = trials.map(|trial| TrialValues {
+        block: trial.block,
+        variant: trial.variant,
+        values: trial.values.clone(),
+    });
+    let mut family = Vec::new();
+    for comparison in &verdict.comparisons {
+        if !family.contains(&comparison.metric) {
+            family.push(comparison.metric);
+        }
+    }
+    Run {
+        trials: trials.collect(),
+        doubts: doubts(&variants, &verdict.comparisons),
+        baseline: verdict.baseline.clone(),
+        margin: verdict.margin,
+        variants,
+        family,
+    }
+}
+
+/// The withheld verdicts. If all comparisons with a baseline were withheld, the baseline is also in
+/// doubt, because the results don't state which of the two variants was the cause.
+fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<WithheldMetric> {
+    let is_withheld = |comparison: &Comparison| comparison.verdict == Verdict::Withheld;
+    let mut doubts = Vec::new();
+    for comparison in comparisons.iter().filter(|one| is_withheld(one)) {
+        let metric = comparison.metric;
+        let mut with_same_baseline = comparisons
+            .iter()
+            .filter(|other| other.metric == metric && other.against == comparison.against);
+        let with_baseline = with_same_baseline.all(is_withheld);
+        let Some(because) = &comparison.withheld else {
+            continue;
+        };
+        for (place, variant) in variants.iter().enumerate() {
+            let is_it = variant.levels == comparison.levels;
+            if is_it || (with_baseline && variant.levels == comparison.against) {
+                doubts.push(WithheldMetric {
+                    variant: place,
+                    metric,
+                    because: because.clone(),
+                });
+            }
+        }
+    }
+    doubts
+}
+
+fn of_loads(records: &[Record]) -> Run {
+    let is_open = records.iter().any(|record| !record.load.is_saturating());
+    let errors = records.iter().flat_map(|record| &record.findings);
+    let mut errors = errors.filter(|finding| finding.severity == Severity::Error);
+    let doubts = errors.next().map_or(Vec::new(), |error| {
+        let distorted = [Metric::RatePerS, Metric::P50Us, Metric::P99Us];
+        distorted
+            .map(|metric| WithheldMetric {
+                variant: 0,
+                metric,
+                because: WithheldBecause::Stated(format!("{}: {}", error.id, error.text)),
+            })
+            .to_vec()
+    });
+    Run {
+        variants: vec![RunVariant {
+            name: String::new(),
+            levels: prony_stats::Levels::default(),
+        }],
+        margin: LOADS_MARGIN,
+        family: vec![if is_open {
+            Metric::P99Us
+        } else {
+            Metric::RatePerS
+        }],
+        trials: (1..)
+            .zip(records)
+            .map(|(block, record)| TrialValues {
+                block,
+                variant: 0,
+                values: prony_stats::of_record(record),
+            })
+            .collect(),
+        doubts,
+        ..Run::default()
+    }
+}

@@ -135,7 +135,7 @@ impl GateSettings {
 
     /// Compares two runs.
     pub(crate) fn compare(&self, old: (&Stored, &str), new: (&Stored, &str)) -> RunsDocument {
-        let about = stored::about(old, new);
+        let about = stored::describe_pair(old, new);
         let mut document = runs::compare(about, &old.0.run(), &new.0.run(), self.margin);
         prony_wording::runs::compose(&mut document);
         document
@@ -159,7 +159,7 @@ impl GateSettings {
             terminal::print_message("the experiment did not finish; conditions were not evaluated");
             return Ok((ending, Vec::new()));
         }
-        let new = stored::read(dir).map_err(Failure::refused)?;
+        let new = stored::read_results(dir).map_err(Failure::refused)?;
         let old = self.against.clone();
         let old = old.as_ref().map(|old| (old, LABELS[0]));
         let mut verdicts = Verdicts {
@@ -261,7 +261,7 @@ impl GateSettings {
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     let mut all = paths
         .iter()
-        .map(|path| stored::read(&runs_folder::catalog::resolve(path)).map_err(Failure::wrong));
+        .map(|path| stored::read_results(&runs_folder::catalog::resolve(path)).map_err(Failure::wrong));
     let mut first = match all.next() {
         Some(first) => first?,
         None => {

@@ -56,7 +56,7 @@ pub(crate) fn size(text: &str) -> Result<u64, BadPathValue> {
         Some(b'G' | b'g') => (&text[..text.len() - 1], 1 << 30),
         _ => (text, 1),
     };
-    let size = number(digits)
+    let size = digits_value(digits)
         .and_then(|n| n.checked_mul(factor))
         .ok_or_else(bad)?;
     if size > SIZE_MAX_BYTES {
@@ -79,7 +79,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, BadPathValue> {
         "m" => 60_000_000,
         _ => return Err(bad()),
     };
-    let time = number(digits)
+    let time = digits_value(digits)
         .and_then(|n| n.checked_mul(microseconds))
         .map(Duration::from_micros)
         .ok_or_else(bad)?;
@@ -91,7 +91,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, BadPathValue> {
 }
 
 /// Parses a number that consists only of digits; `str::parse` would also accept a sign.
-fn number(digits: &str) -> Option<u64> {
+fn digits_value(digits: &str) -> Option<u64> {
     if digits.bytes().all(|b| b.is_ascii_digit()) {
         digits.parse().ok()
     } else {

@@ -66,8 +66,10 @@ where
                     None => return RequestResult::Takeover(fault),
                 },
                 Ok(route) => plain_response(route, alarm, freeze_gate).await,
-                Err(NoRoute::Unknown) => text(StatusCode::NOT_FOUND, listing()),
-                Err(NoRoute::Bad(value)) => text(StatusCode::BAD_REQUEST, format!("{value}\n")),
+                Err(NoRoute::Unknown) => text_response(StatusCode::NOT_FOUND, listing()),
+                Err(NoRoute::Bad(value)) => {
+                    text_response(StatusCode::BAD_REQUEST, format!("{value}\n"))
+                }
             }
         }
     };
@@ -109,10 +111,10 @@ async fn plain_response(
         }
         Route::Status(code) => status(code),
         Route::Redirect(left) => redirect(left),
-        Route::Close => with(hello(), CONNECTION, HeaderValue::from_static("close")),
+        Route::Close => with_header(hello(), CONNECTION, HeaderValue::from_static("close")),
         Route::Stall(schedule) => stall(schedule, freeze_gate),
         // The caller handles these two routes.
-        Route::Echo | Route::Fault(_) => text(StatusCode::NOT_FOUND, listing()),
+        Route::Echo | Route::Fault(_) => text_response(StatusCode::NOT_FOUND, listing()),
     }
 }
 
@@ -123,7 +125,7 @@ async fn read_to_end(mut body: impl HttpBody + Unpin) {
 }
 
 fn ok(body: Body) -> Response<Body> {
-    with(
+    with_header(
         Response::new(body),
         CONTENT_TYPE,
         HeaderValue::from_static("text/plain"),
@@ -134,13 +136,17 @@ fn hello() -> Response<Body> {
     ok(Body::Whole(Bytes::from_static(HELLO.as_bytes())))
 }
 
-fn text(code: StatusCode, text: String) -> Response<Body> {
+fn text_response(code: StatusCode, text: String) -> Response<Body> {
     let mut response = ok(Body::Whole(Bytes::from(text)));
     *response.status_mut() = code;
     response
 }
 
-fn with(mut response: Response<Body>, name: HeaderName, value: HeaderValue) -> Response<Body> {
+fn with_header(
+    mut response: Response<Body>,
+    name: HeaderName,
+    value: HeaderValue,
+) -> Response<Body> {
     response.headers_mut().insert(name, value);
     response
 }
@@ -154,10 +160,12 @@ fn status(code: StatusCode) -> Response<Body> {
             *response.status_mut() = code;
             response
         }
-        _ => text(code, format!("status {}\n", code.as_u16())),
+        _ => text_response(code, format!("status {}\n", code.as_u16())),
     };
     match code.as_u16() {
-        301 | 302 | 303 | 307 | 308 => with(response, LOCATION, HeaderValue::from_static("/")),
+        301 | 302 | 303 | 307 | 308 => {
+            with_header(response, LOCATION, HeaderValue::from_static("/"))
+        }
         _ => response,
     }
 }
@@ -169,7 +177,7 @@ fn redirect(left: u32) -> Response<Body> {
     };
     let body = format!("to {next}\n");
     let next = HeaderValue::from_str(&next).unwrap_or(HeaderValue::from_static("/"));
-    with(text(StatusCode::FOUND, body), LOCATION, next)
+    with_header(text_response(StatusCode::FOUND, body), LOCATION, next)
 }
 
 async fn echo<B>(request: Request<B>) -> Response<Body>
@@ -180,7 +188,7 @@ where
     let headers = HeaderValue::from(request.headers().len());
     let too_long = || {
         let reason = format!("/echo accepts at most {ECHO_BYTES_MAX} bytes\n");
-        text(StatusCode::PAYLOAD_TOO_LARGE, reason)
+        text_response(StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
     // Don't read a body whose Content-Length is too large.
     if request.body().size_hint().lower() > ECHO_BYTES_MAX as u64 {
@@ -193,9 +201,9 @@ where
         return too_long();
     };
     let body = Body::Whole(body.to_bytes());
-    let response = with(ok(body), HEADERS, headers);
+    let response = with_header(ok(body), HEADERS, headers);
     match method {
-        Ok(method) => with(response, METHOD, method),
+        Ok(method) => with_header(response, METHOD, method),
         // The characters of a method are always valid in a header.
         Err(_) => response,
     }
@@ -208,7 +216,7 @@ fn stall(schedule: FreezeSchedule, freeze_gate: &FreezeGate) -> Response<Body> {
     let since_1970 = stall.epoch_wall.duration_since(std::time::UNIX_EPOCH);
     let epoch = nanoseconds(since_1970.unwrap_or_default());
     let age = nanoseconds(stall.epoch.elapsed());
-    with(with(hello(), EPOCH, epoch), AGE, age)
+    with_header(with_header(hello(), EPOCH, epoch), AGE, age)
 }
 
 fn nanoseconds(time: Duration) -> HeaderValue {
@@ -226,14 +234,14 @@ fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<R
         let other = if fault.over_http1() { "1.1" } else { "3" };
         let reason =
             format!("/fault/{fault} does not exist over {name}; request it over HTTP/{other}\n");
-        return Some(text(StatusCode::NOT_IMPLEMENTED, reason));
+        return Some(text_response(StatusCode::NOT_IMPLEMENTED, reason));
     }
     if version < Version::HTTP_2 {
         return None;
     }
     let hello = Bytes::from_static(HELLO.as_bytes());
     let with_length =
-        |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
+        |length, body| with_header(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
     Some(match fault {
         Fault::StallBody => with_length("26", Body::Stuck(hello)),
         Fault::Truncate => with_length("26", Body::Whole(hello)),

@@ -19,7 +19,7 @@ pub(crate) const fn middle_of(bits: u32, bucket: u32) -> u64 {
 }
 
 /// Adds the list `counts` to the list `into`. Both lists are sorted by key.
-pub(crate) fn add<K: Ord + Copy>(into: &mut Vec<(K, u64)>, counts: &[(K, u64)]) {
+pub(crate) fn add_counts<K: Ord + Copy>(into: &mut Vec<(K, u64)>, counts: &[(K, u64)]) {
     let is_new = |(key, _): &&(K, u64)| into.binary_search_by_key(key, |it| it.0).is_err();
     let new = counts.iter().filter(is_new).count();
     let mut from = into.len();
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn counts_of_the_same_key_are_added() {
         let mut all = vec![(1, 10), (5, u64::MAX)];
-        add(&mut all, &[(0, 1), (5, 7), (9, 2)]);
+        add_counts(&mut all, &[(0, 1), (5, 7), (9, 2)]);
         assert_eq!(all, [(0, 1), (1, 10), (5, u64::MAX), (9, 2)]);
         let mut none = Vec::new();
-        add(&mut none, &all);
+        add_counts(&mut none, &all);
         assert_eq!(none, all);
     }
 }

@@ -91,9 +91,9 @@ impl Distribution {
 
     /// Adds all times of another distribution.
     pub fn merge(&mut self, other: &Distribution) {
-        add(&mut self.known, &other.known);
+        add_histogram(&mut self.known, &other.known);
         if let Some(theirs) = other.bounds() {
-            add(
+            add_histogram(
                 self.censored
                     .get_or_insert_with(|| Box::new(empty_histogram())),
                 theirs,
@@ -191,7 +191,7 @@ impl Distribution {
     fn all(&self) -> Cow<'_, Histogram<u64>> {
         let mut all = Cow::Borrowed(&self.known);
         if let Some(censored) = self.bounds() {
-            add(all.to_mut(), censored);
+            add_histogram(all.to_mut(), censored);
         }
         all
     }
@@ -302,7 +302,7 @@ impl Distribution {
     }
 }
 
-fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
+fn add_histogram(into: &mut Histogram<u64>, from: &Histogram<u64>) {
     // `Histogram::add` visits every bucket, which takes tens of microseconds. The times within half
     // a second usually differ little, so visit only the buckets between the shortest and the
     // longest time.

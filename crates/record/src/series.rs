@@ -147,7 +147,7 @@ impl SliceCounts {
         self.ok = self.ok.saturating_add(other.ok);
         self.failed = self.failed.saturating_add(other.failed);
         self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
-        buckets::add(&mut self.times, &other.times);
+        buckets::add_counts(&mut self.times, &other.times);
     }
 
     pub(crate) fn finish(&self, end: Nanos, scratch: &mut Distribution) -> Slice {

@@ -68,12 +68,12 @@ struct StoredPlan {
 ///
 /// # Errors
 /// Returns an error if there is no verdict or a file can't be read.
-pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
+pub fn read_experiment(dir: &Path) -> Result<Experiment, FolderError> {
     let verdict_path = dir.join("verdict.json");
-    let Some(json) = text(&verdict_path)? else {
+    let Some(json) = read_text(&verdict_path)? else {
         return Err(FolderError::NoVerdict(dir.to_owned()));
     };
-    let mut verdict: VerdictDocument = parse(&verdict_path, &json)?;
+    let mut verdict: VerdictDocument = parse_json(&verdict_path, &json)?;
     if verdict.schema != VERDICT_SCHEMA {
         let reason = format!(
             "schema \"{}\" is not supported (this version reads \"{VERDICT_SCHEMA}\")",
@@ -85,19 +85,19 @@ pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
         read_reason(comparison);
     }
     let environment_path = dir.join("environment.json");
-    let environment = match text(&environment_path)? {
-        Some(json) => parse(&environment_path, &json)?,
+    let environment = match read_text(&environment_path)? {
+        Some(json) => parse_json(&environment_path, &json)?,
         None => serde_json::Value::Null,
     };
     let state_path = dir.join("state.json");
     // A report doesn't depend on this file, so an unreadable one only lacks facts.
-    let state = text(&state_path).ok().flatten();
-    let state = state.and_then(|json| parse::<StoredState>(&state_path, &json).ok());
+    let state = read_text(&state_path).ok().flatten();
+    let state = state.and_then(|json| parse_json::<StoredState>(&state_path, &json).ok());
     let mut trials = trials(&dir.join("trials"), &verdict)?;
     trials.sort_by_key(|trial| (trial.block, trial.variant));
     Ok(Experiment {
         verdict,
-        plan: redact::hide(&text(&dir.join("plan.toml"))?.unwrap_or_default()),
+        plan: redact::hide(&read_text(&dir.join("plan.toml"))?.unwrap_or_default()),
         plan_files: state.and_then(|state| Some(state.plan?.files)),
         environment,
         trials,
@@ -124,7 +124,7 @@ fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
 }
 
 /// Reads a file as text; `None` if the file doesn't exist.
-fn text(path: &Path) -> Result<Option<String>, FolderError> {
+fn read_text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match read_stored(path) {
         Ok(text) => Ok(Some(text)),
@@ -137,7 +137,7 @@ fn text(path: &Path) -> Result<Option<String>, FolderError> {
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned>(path: &Path, json: &str) -> Result<T, FolderError> {
+fn parse_json<T: serde::de::DeserializeOwned>(path: &Path, json: &str) -> Result<T, FolderError> {
     parse_stored(json).map_err(|error| malformed(path, error))
 }
 
@@ -161,7 +161,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
             continue;
         };
         let path = entry.path().join("record.json");
-        if let Some(json) = text(&path)? {
+        if let Some(json) = read_text(&path)? {
             let record = Record::from_json(&json).map_err(|error| malformed(&path, error))?;
             trials.push(Trial {
                 block,
@@ -170,7 +170,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
                 values: values(&record, stated.as_ref()),
                 search: stated.as_ref().and_then(|stated| stated.search.clone()),
                 slices: stated.map(|stated| stated.slices).unwrap_or_default(),
-                telemetry: text(&entry.path().join("telemetry.csv"))?.unwrap_or_default(),
+                telemetry: read_text(&entry.path().join("telemetry.csv"))?.unwrap_or_default(),
                 record,
             });
         }
@@ -197,10 +197,10 @@ struct TrialFile {
 /// Reads `trial.json`; `None` if it doesn't exist.
 fn trial_file(dir: &Path, verdict: &VerdictDocument) -> Result<Option<TrialFile>, FolderError> {
     let path = dir.join("trial.json");
-    let Some(json) = text(&path)? else {
+    let Some(json) = read_text(&path)? else {
         return Ok(None);
     };
-    let stated: TrialFile = parse(&path, &json)?;
+    let stated: TrialFile = parse_json(&path, &json)?;
     if stated.variant >= verdict.variants.len() {
         return Err(malformed(
             &path,

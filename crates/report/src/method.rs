@@ -99,7 +99,7 @@ pub(crate) fn rounds_in_report(comparisons: usize) -> String {
 }
 
 /// The settings of an experiment, by name.
-pub(crate) fn facts(experiment: &Experiment) -> Vec<(String, String)> {
+pub(crate) fn experiment_facts(experiment: &Experiment) -> Vec<(String, String)> {
     let document = &experiment.verdict;
     let baseline = document.baseline.iter().map(|(f, l)| format!("{f} = {l}"));
     let judged = verdict::family(document).into_iter().map(Metric::noun);

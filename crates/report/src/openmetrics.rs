@@ -28,7 +28,7 @@ pub type Labels = Vec<(String, String)>;
 
 /// Formats one load.
 pub fn load(record: &Record) -> String {
-    text(&[(Labels::new(), record)])
+    openmetrics_text(&[(Labels::new(), record)])
 }
 
 /// Formats all trials of an experiment, by variant.
@@ -42,7 +42,7 @@ pub fn experiment(experiment: &Experiment) -> String {
             Some((labels(&variant.name, &variant.levels), &trial.record))
         })
         .collect();
-    text(&samples)
+    openmetrics_text(&samples)
 }
 
 /// The labels of a variant: its name, and each factor's level as `factor_NAME`.
@@ -57,7 +57,7 @@ pub fn labels(name: &str, levels: &Levels) -> Labels {
 }
 
 /// Formats several records. Records with the same labels are combined.
-pub fn text(samples: &[(Labels, &Record)]) -> String {
+pub fn openmetrics_text(samples: &[(Labels, &Record)]) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (labels, record) in samples {
         match groups.iter_mut().find(|group| group.labels == labels) {

@@ -149,7 +149,7 @@ impl VerdictDocument {
             baseline: design.baseline.clone(),
             margin: design.margin,
             goals: design.goals.clone(),
-            scaling: scaling::of(design, &evaluation.variants),
+            scaling: scaling::scaling_lines(design, &evaluation.variants),
             variants: evaluation.variants,
             comparisons: evaluation.comparisons,
             described: evaluation.described,

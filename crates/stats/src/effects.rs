@@ -83,7 +83,11 @@ pub struct LevelEffect {
 /// Returns all effects on the family's metrics. The list is empty if the variants aren't all
 /// combinations of at least two factors, or if there are too few blocks. `miss` is the probability
 /// that an interval does not contain the true value.
-pub(crate) fn of(design: &Design, blocks: &[Block<'_>], miss: Option<f64>) -> Vec<FactorEffect> {
+pub(crate) fn factor_effects(
+    design: &Design,
+    blocks: &[Block<'_>],
+    miss: Option<f64>,
+) -> Vec<FactorEffect> {
     let (Some(product), Some(miss)) = (FullProduct::of(design), miss) else {
         return Vec::new();
     };
@@ -308,10 +312,15 @@ impl<'a> CellValues<'a> {
     }
 
     fn effect(&self, kind: EffectKind, steps: &[LevelStep], effect: Effect) -> FactorEffect {
-        let named = |of: &dyn Fn(LevelStep) -> String| -> Levels {
+        let named = |level_of: &dyn Fn(LevelStep) -> String| -> Levels {
             steps
                 .iter()
-                .map(|&step| (self.product.factors[step.factor].name.clone(), of(step)))
+                .map(|&step| {
+                    (
+                        self.product.factors[step.factor].name.clone(),
+                        level_of(step),
+                    )
+                })
                 .collect()
         };
         FactorEffect {

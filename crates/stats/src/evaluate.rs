@@ -136,9 +136,9 @@ pub fn evaluate_with(
         blocks: count,
         comparisons,
         described: describe(design, &pairs, blocks, miss),
-        movements: movement::of(design, &pairs, blocks, miss),
-        effects: effects::of(design, blocks, miss),
-        variants: summary::of(design, blocks),
+        movements: movement::movements_of(design, &pairs, blocks, miss),
+        effects: effects::factor_effects(design, blocks, miss),
+        variants: summary::variant_summaries(design, blocks),
         planned_next: design
             .planned_looks()
             .into_iter()

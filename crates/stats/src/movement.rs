@@ -56,7 +56,7 @@ impl Movement {
 /// Returns the movements of every pair, ordered by pair, then by metric. `miss` is both the
 /// probability that a single interval misses the true value and the error rate shared by the
 /// metrics of one pair. Before the first look, `miss` is `None` and there are no movements.
-pub(crate) fn of(
+pub(crate) fn movements_of(
     design: &Design,
     pairs: &[Pair],
     blocks: &[Block<'_>],
@@ -68,7 +68,8 @@ pub(crate) fn of(
     let of_pair = |&pair: &Pair| {
         let metrics = Metric::ALL.iter().copied();
         let able = metrics.filter(|metric| metric.role() != MetricRole::Result);
-        let seen = able.filter_map(|metric| seen(design, blocks, pair, metric, miss));
+        let seen =
+            able.filter_map(|metric| established_movement(design, blocks, pair, metric, miss));
         holm(seen.collect(), miss)
     };
     pairs.iter().flat_map(of_pair).collect()
@@ -77,7 +78,7 @@ pub(crate) fn of(
 /// Returns the movement of one metric and its p-value. The caller sets `moved`. Returns `None` if
 /// the metric can't be compared: a ratio over the other blocks would contradict the means, which
 /// include a zero.
-fn seen(
+fn established_movement(
     design: &Design,
     blocks: &[Block<'_>],
     pair: Pair,

@@ -51,7 +51,7 @@ impl fmt::Display for QuantityNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             QuantityNameError::Unknown(name) => {
-                write!(f, "there is no metric \"{name}\"; {}", known())
+                write!(f, "there is no metric \"{name}\"; {}", known_names())
             }
             QuantityNameError::Measure(error) => error.fmt(f),
             QuantityNameError::OnlyInExperiments(name) => write!(
@@ -220,7 +220,7 @@ pub(crate) fn metric(name: &str) -> Option<Metric> {
 }
 
 /// Lists the accepted names as a clause of an error message.
-fn known() -> String {
+fn known_names() -> String {
     let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
     format!(
         "{MEASURES}; cpu (server CPU per request), memory, total_time, capacity; and {}",

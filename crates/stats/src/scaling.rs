@@ -59,7 +59,7 @@ impl ScalingPoint {
 
 /// Returns one line for each numeric factor, each metric of the family for which higher is better,
 /// and each combination of the other factors' levels.
-pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
+pub(crate) fn scaling_lines(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
     let grows = |metric: &&Metric| {
         metric.direction() == Direction::Higher && metric.scale() == Scale::Ratio
     };
@@ -75,7 +75,7 @@ pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
 
 /// Parses a level as a positive number. Returns `None` for any other level, which is then not part
 /// of a line.
-fn number(level: &str) -> Option<u32> {
+fn numeric_level(level: &str) -> Option<u32> {
     level.parse().ok().filter(|&number| number > 0)
 }
 
@@ -83,7 +83,7 @@ fn is_numbered(factor: &Factor) -> bool {
     factor
         .levels
         .iter()
-        .filter_map(|level| number(level))
+        .filter_map(|level| numeric_level(level))
         .count()
         > 1
 }
@@ -93,7 +93,7 @@ fn along(factor: &Factor, metric: Metric, variants: &[VariantSummary]) -> Vec<Sc
     for variant in variants {
         let level = variant.levels.get(&factor.name);
         let (Some(at), Some(summary)) = (
-            level.and_then(|level| number(level)),
+            level.and_then(|level| numeric_level(level)),
             variant.metrics.get(&metric),
         ) else {
             continue;

@@ -50,7 +50,7 @@ fn proportional_growth_has_efficiency_and_r_squared_of_one() {
     // The levels are not in numerical order, and one is not a number.
     let variants = [("10", 1000.0), ("1", 100.0), ("direct", 1e6), ("2", 200.0)]
         .map(|(cores, rate)| variant(&[("cores", cores)], rate));
-    let [line] = &of(&design, &variants)[..] else {
+    let [line] = &scaling_lines(&design, &variants)[..] else {
         panic!("the p99 does not grow");
     };
     let at: Vec<u32> = line.points.iter().map(|point| point.at).collect();
@@ -73,7 +73,7 @@ fn each_combination_of_the_other_factors_has_a_line() {
         variant(&[("body", "10K"), ("cores", "1")], 50.0),
         variant(&[("body", "10K"), ("cores", "2")], 50.0),
     ];
-    let lines = of(&design(factors), &variants);
+    let lines = scaling_lines(&design(factors), &variants);
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0].levels["body"], "1K");
     assert!((lines[0].points[1].in_step - 0.75).abs() < 1e-12);
@@ -88,7 +88,7 @@ fn r_squared_is_lower_for_jumps_and_one_for_a_constant() {
             .zip(rates)
             .map(|(cores, rate): (u32, f64)| variant(&[("cores", &cores.to_string())], rate))
             .collect();
-        of(&design, &variants)[0].straightness.unwrap()
+        scaling_lines(&design, &variants)[0].straightness.unwrap()
     };
     // Computed by hand: the slope is 6/5, and the line explains 7.2 of the variance of 8.
     assert!((line([2.0, 4.0, 4.0, 6.0]) - 0.9).abs() < 1e-12);
@@ -110,6 +110,6 @@ fn words_and_single_numbers_make_no_line() {
             .iter()
             .map(|level| variant(&[("f", level)], 1.0))
             .collect();
-        assert_eq!(of(&design, &variants), []);
+        assert_eq!(scaling_lines(&design, &variants), []);
     }
 }

@@ -75,7 +75,7 @@ pub struct VariantSummary {
     pub service_cpu_us_per_request: BTreeMap<String, MetricSummary>,
 }
 
-pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
+pub(crate) fn variant_summaries(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
     (0..design.variants.len())
         .map(|variant| VariantSummary {
             levels: design.variants[variant].clone(),
@@ -86,7 +86,7 @@ pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
             service_cpu_us_per_request: BTreeMap::new(),
             metrics: Metric::ALL
                 .iter()
-                .filter_map(|&metric| Some((metric, summarise(blocks, variant, metric)?)))
+                .filter_map(|&metric| Some((metric, summarize(blocks, variant, metric)?)))
                 .collect(),
         })
         .collect()
@@ -99,7 +99,7 @@ fn relative_percent(design: &Design, blocks: &[Block<'_>], variant: usize) -> Op
     (!logs.is_empty() && percent.is_finite()).then_some(percent)
 }
 
-fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<MetricSummary> {
+fn summarize(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<MetricSummary> {
     let mut values: Vec<f64> = blocks
         .iter()
         .filter_map(|block| block.value(variant, metric))

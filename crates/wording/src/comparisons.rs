@@ -144,7 +144,7 @@ pub fn withheld_reason(because: &WithheldBecause, comparison: &Comparison) -> St
 pub(crate) fn reason(because: &WithheldBecause, noun: &str, sides: [&str; 2]) -> String {
     match because {
         WithheldBecause::Unmeasured(blocks) => unmeasured(blocks, noun, sides),
-        WithheldBecause::Finding(id) => seen(id),
+        WithheldBecause::Finding(id) => finding_phrase(id),
         WithheldBecause::Noise => format!(
             "other programs used too much CPU time ({})",
             FindingId::NoisyMachine
@@ -154,7 +154,7 @@ pub(crate) fn reason(because: &WithheldBecause, noun: &str, sides: [&str; 2]) ->
 }
 
 /// Describes what a finding saw: "a service ended (service-died)".
-fn seen(id: &FindingName) -> String {
+fn finding_phrase(id: &FindingName) -> String {
     let Some(known) = id.known() else {
         return id.to_string();
     };

@@ -39,11 +39,11 @@ pub fn reading(condition: &LoadCondition, record: &Record) -> Option<String> {
 }
 
 fn clause(condition: &LoadCondition, value: &MeasuredValue) -> String {
-    format!("{} is {}", condition.name(), shown(value))
+    format!("{} is {}", condition.name(), value_text(value))
 }
 
 /// Formats a value. If failed requests change a percentile, both values are given with their names.
-fn shown(value: &MeasuredValue) -> String {
+fn value_text(value: &MeasuredValue) -> String {
     match value {
         MeasuredValue::Share { count, whole } => {
             let share = *count as f64 / *whole as f64;

@@ -27,7 +27,7 @@ pub fn worst_compared(all: u64, shown: usize) -> String {
 }
 
 /// The summary line of a comparison's collapsed table.
-pub fn all_compared(listed: usize, summed_up: u64) -> String {
+pub fn compared_table_summary(listed: usize, summed_up: u64) -> String {
     let listed = listed as u64;
     match summed_up {
         0 => format!("All {} entries", number::count(listed)),
@@ -40,7 +40,7 @@ pub fn all_compared(listed: usize, summed_up: u64) -> String {
 }
 
 /// Explains the rows of a comparison's complete table.
-pub fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> {
+pub fn compared_rows_note(is_grouped: bool, summed_up: u64) -> Option<String> {
     let grouped = is_grouped.then(|| GROUPED.to_owned());
     let other = (summed_up > 0).then(|| {
         let entries = number::plural(summed_up, "entry", "entries");
@@ -51,7 +51,7 @@ pub fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> {
 }
 
 /// The summary line of the collapsed table.
-pub fn all(entries: &EntryResults) -> String {
+pub fn table_summary(entries: &EntryResults) -> String {
     match entries.other {
         Some(_) => format!(
             "The first {} of {} entries",
@@ -68,7 +68,7 @@ pub fn grouping(entries: &EntryResults) -> Option<String> {
 }
 
 /// Explains the rows of the complete table.
-pub fn rows(entries: &EntryResults) -> Option<String> {
+pub fn rows_note(entries: &EntryResults) -> Option<String> {
     let grouped = grouping(entries);
     let summed_up = entries.count.saturating_sub(entries.each.len() as u64);
     let other = entries.other.as_ref().map(|other| match summed_up {
@@ -94,10 +94,13 @@ mod tests {
 
     #[test]
     fn comparisons_count_the_entries_that_are_summed_up() {
-        assert_eq!(all_compared(7, 0), "All 7 entries");
-        assert_eq!(all_compared(100, 1_900), "The first 100 of 2,000 entries");
-        assert_eq!(rows_compared(false, 0), None);
-        let note = rows_compared(true, 1).unwrap();
+        assert_eq!(compared_table_summary(7, 0), "All 7 entries");
+        assert_eq!(
+            compared_table_summary(100, 1_900),
+            "The first 100 of 2,000 entries"
+        );
+        assert_eq!(compared_rows_note(false, 0), None);
+        let note = compared_rows_note(true, 1).unwrap();
         assert!(
             note.ends_with("The row \"other\" combines 1 entry."),
             "{note}"
@@ -111,24 +114,24 @@ mod tests {
             each: vec![EntryResult::default(); 2],
             ..EntryResults::default()
         };
-        assert_eq!(rows(&entries), None);
-        assert_eq!(all(&entries), "All 2 entries");
+        assert_eq!(rows_note(&entries), None);
+        assert_eq!(table_summary(&entries), "All 2 entries");
         entries.other = Some(EntryResult {
             name: "other".to_owned(),
             ..EntryResult::default()
         });
-        let note = rows(&entries).unwrap();
+        let note = rows_note(&entries).unwrap();
         assert_eq!(
             note,
             "The row \"other\" combines requests that are not in the list."
         );
         entries.count = 1_502;
         entries.grouping = EntryGrouping::Path;
-        let note = rows(&entries).unwrap();
+        let note = rows_note(&entries).unwrap();
         assert!(
             note.ends_with("omitted. The row \"other\" combines 1,500 entries."),
             "{note}"
         );
-        assert_eq!(all(&entries), "The first 2 of 1,502 entries");
+        assert_eq!(table_summary(&entries), "The first 2 of 1,502 entries");
     }
 }

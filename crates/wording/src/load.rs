@@ -247,7 +247,7 @@ pub fn provenance(record: &Record) -> Vec<(String, String)> {
 }
 
 /// The remaining facts by name: bytes, connections, the generator's own cost.
-pub fn facts(record: &Record) -> Vec<(String, String)> {
+pub fn load_facts(record: &Record) -> Vec<(String, String)> {
     let totals = &record.totals;
     let bytes = |n: u64| number::bytes(n as f64);
     let mut facts = Vec::new();

@@ -8,7 +8,7 @@ pub fn title(factor: &str, metric: Metric) -> String {
 }
 
 /// The levels of the other factors.
-pub fn name(line: &Scaling) -> String {
+pub fn other_levels(line: &Scaling) -> String {
     let levels = line.levels.iter().map(|(factor, level)| {
         let with_factor = is_named_with_factor([level.as_str()]);
         level_name(factor, level, with_factor)
@@ -19,9 +19,9 @@ pub fn name(line: &Scaling) -> String {
 /// Describes a line's first and last point.
 pub fn ends(line: &Scaling) -> String {
     let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
-        return name(line);
+        return other_levels(line);
     };
-    let name = match name(line) {
+    let name = match other_levels(line) {
         name if name.is_empty() => String::new(),
         name => format!("{name}: "),
     };

@@ -9,7 +9,7 @@ use crate::comparisons::claim;
 use crate::tone::Tone;
 use prony_record::number;
 
-pub use crate::verdict_lines::{lines, noise};
+pub use crate::verdict_lines::{noise, verdict_lines};
 pub use crate::verdict_word::{verdict_mark, word};
 
 /// Headline of a document whose verdicts are all withheld.
@@ -320,7 +320,10 @@ mod tests {
         )];
         let basis = "95% interval 9.0% to 11.0%, 5 blocks";
         assert_eq!(headline(&document), (claim.clone(), Some(basis.to_owned())));
-        assert_eq!(lines(&document)[0].text, format!("{claim} ({basis})"));
+        assert_eq!(
+            verdict_lines(&document)[0].text,
+            format!("{claim} ({basis})")
+        );
         assert_eq!(
             trust(&document).1,
             "With caution: there is a warning (noisy machine). Other programs ran."
@@ -385,7 +388,7 @@ mod tests {
         assert!(text.contains("reach ±27% (request rate)"), "{text}");
         assert!(text.contains("--duration"), "{text}");
         assert_eq!(trust(&document).0, Tone::Care);
-        let all = lines(&document);
+        let all = verdict_lines(&document);
         assert_eq!((all.len(), all[0].summarized.len()), (1, 2), "{all:?}");
         for one in &mut document.comparisons {
             one.metric = Metric::CapacityPerS;
@@ -401,7 +404,7 @@ mod tests {
         }
         assert_eq!(noise(&document), None);
         assert_eq!(trust(&document).0, Tone::Good);
-        let text = &lines(&document)[0].text;
+        let text = &verdict_lines(&document)[0].text;
         assert!(text.contains("about 4 more blocks would decide"), "{text}");
     }
 

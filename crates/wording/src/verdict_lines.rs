@@ -33,7 +33,7 @@ pub struct VerdictLine {
 
 /// Summarizes all comparisons: first the established differences in the order of the document, then
 /// one line for each group that is withheld, equivalent or undecided for the same reason.
-pub fn lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
+pub fn verdict_lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
     let mut groups: Vec<(Verdict, String, Vec<&Comparison>)> = Vec::new();
     let mut lines = Vec::new();
     for comparison in &verdict.comparisons {
@@ -91,12 +91,15 @@ fn group(
         Verdict::Equivalent => format!(
             "{count} comparisons are equivalent within {} ({key}): {}",
             number::margin(verdict.margin),
-            names(members)
+            member_names(members)
         ),
-        Verdict::Withheld => format!("{count} verdicts withheld: {key} ({})", names(members)),
+        Verdict::Withheld => format!(
+            "{count} verdicts withheld: {key} ({})",
+            member_names(members)
+        ),
         _ => format!(
             "{count} comparisons are undecided ({key}): {}{}{}",
-            names(members),
+            member_names(members),
             outlook(members),
             shared_rate(verdict, members)
         ),
@@ -112,7 +115,7 @@ fn group(
 }
 
 /// The variants, and the baseline that they are compared with: `a, b and 3 more against c`.
-fn names(members: &[&Comparison]) -> String {
+fn member_names(members: &[&Comparison]) -> String {
     let against = &members[0].against_name;
     let shared = members.iter().all(|one| one.against_name == *against);
     let mut names: Vec<String> = Vec::new();

@@ -194,7 +194,7 @@ pub fn relation(why: &Explanation, moved: &MovedMetric) -> &'static str {
 
 /// Two sentences: the metrics that did not change, and those that are too noisy to judge. Either is
 /// omitted if it would be empty.
-pub fn rest(why: &Explanation) -> Vec<String> {
+pub fn other_metrics(why: &Explanation) -> Vec<String> {
     let named = |what: &str, metrics: &[Metric]| {
         let nouns: Vec<&str> = metrics.iter().map(|metric| metric.noun()).collect();
         (!nouns.is_empty()).then(|| format!("{what}: {}.", nouns.join(", ")))

@@ -31,14 +31,14 @@ impl AddressRange {
     pub fn without(self, removed: &[IpAddr]) -> Vec<AddressRange> {
         let mut removed: Vec<_> = removed.iter().filter(|it| self.contains(**it)).collect();
         removed.sort_unstable();
-        let (mut parts, mut next) = (Vec::new(), number(self.first));
-        let end = number(self.last);
+        let (mut parts, mut next) = (Vec::new(), address_number(self.first));
+        let end = address_number(self.last);
         let like = |value| match self.first {
             IpAddr::V4(_) => Ipv4Addr::from_bits(value as u32).into(),
             IpAddr::V6(_) => Ipv6Addr::from_bits(value).into(),
         };
         for address in removed {
-            let at = number(*address);
+            let at = address_number(*address);
             if next < at {
                 parts.push(AddressRange {
                     first: like(next),
@@ -68,7 +68,7 @@ impl fmt::Display for AddressRange {
     }
 }
 
-fn number(address: IpAddr) -> u128 {
+fn address_number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => address.to_bits(),

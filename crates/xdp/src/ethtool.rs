@@ -89,14 +89,14 @@ fn ethtool(interface: &str, buffer: &mut [u32]) -> io::Result<()> {
 }
 
 /// Runs a command that returns one number, and returns that number.
-fn value(interface: &str, command: u32) -> Option<u32> {
+fn read_number(interface: &str, command: u32) -> Option<u32> {
     let mut buffer = [command, 0];
     ethtool(interface, &mut buffer).ok().map(|()| buffer[1])
 }
 
 pub(crate) fn offloads(interface: &str) -> Offloads {
-    let is_on = |command| value(interface, command).map(|value| value != 0);
-    let flags = value(interface, GET_FLAGS);
+    let is_on = |command| read_number(interface, command).map(|value| value != 0);
+    let flags = read_number(interface, GET_FLAGS);
     Offloads {
         tso: is_on(GET_TSO),
         gso: is_on(GET_GSO),

@@ -84,7 +84,7 @@ impl Interface {
             index,
             mac: MacAddress([0; 6]),
             mtu: 0,
-            flags: netlink::number(link.get(8..).unwrap_or_default()).unwrap_or(0),
+            flags: netlink::u32_value(link.get(8..).unwrap_or_default()).unwrap_or(0),
             hardware: link
                 .get(2..)
                 .and_then(|bytes| bytes.first_chunk())
@@ -93,7 +93,7 @@ impl Interface {
             addresses: addresses().map_err(system)?,
         };
         for (kind, value) in attributes(&link, LINK_FIXED) {
-            match (kind, netlink::number(value)) {
+            match (kind, netlink::u32_value(value)) {
                 (1, _) => {
                     if let Ok(mac) = <[u8; 6]>::try_from(value) {
                         interface.mac = MacAddress(mac);
@@ -299,7 +299,7 @@ impl Interface {
             match kind {
                 2 => is_attached = value.first().is_some_and(|mode| *mode != 0),
                 // Attributes for the ID of a program, in any mode or in a specific mode.
-                4..=7 => program = program.max(netlink::number(value).unwrap_or(0)),
+                4..=7 => program = program.max(netlink::u32_value(value).unwrap_or(0)),
                 _ => {}
             }
         }
@@ -342,7 +342,7 @@ fn is_local(address: IpAddr) -> bool {
 fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     let messages = Request::new(&[0; ADDRESS_FIXED]).send(GET_ADDRESS, RequestKind::Dump)?;
     let addresses = messages.iter().filter_map(|message| {
-        let interface = netlink::number(message.get(4..)?)?;
+        let interface = netlink::u32_value(message.get(4..)?)?;
         let prefix = *message.get(1)?;
         let (mut address, mut local) = (None, None);
         for (kind, value) in attributes(message, ADDRESS_FIXED) {

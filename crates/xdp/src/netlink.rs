@@ -213,7 +213,7 @@ pub fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8]
 }
 
 /// Converts the value of an attribute to a number; `None` if the value has fewer than four bytes.
-pub(crate) fn number(value: &[u8]) -> Option<u32> {
+pub(crate) fn u32_value(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
@@ -245,7 +245,7 @@ mod tests {
             .attribute(8, &5u32.to_ne_bytes());
         let seen: Vec<_> = attributes(&request.0, 4).collect();
         assert_eq!(seen, [(7, &[9][..]), (8, &5u32.to_ne_bytes())]);
-        assert_eq!(number(seen[1].1), Some(5));
+        assert_eq!(u32_value(seen[1].1), Some(5));
         for end in 0..request.0.len() {
             // A truncated message never has additional attributes.
             assert!(attributes(&request.0[..end], 4).count() <= 2);

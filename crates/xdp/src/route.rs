@@ -125,7 +125,7 @@ fn route(target: IpAddr) -> io::Result<Route> {
     };
     for (kind, value) in attributes(message, ROUTE_FIXED) {
         match kind {
-            4 => route.interface = netlink::number(value),
+            4 => route.interface = netlink::u32_value(value),
             5 => route.gateway = netlink::address(value),
             7 => route.source = netlink::address(value),
             // This is a gateway of another address family. The first two bytes are its family.

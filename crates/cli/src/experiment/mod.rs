@@ -284,7 +284,7 @@ impl Reports<'_> {
     /// Writes all reports. Returns the path of the HTML page if it was written.
     fn write(&self) -> Option<PathBuf> {
         self.lost.set(false);
-        let experiment = match folder::read(self.out) {
+        let experiment = match folder::read_experiment(self.out) {
             Ok(experiment) => experiment,
             Err(error) => {
                 self.progress
@@ -302,7 +302,7 @@ impl Reports<'_> {
     fn print_aborted_trial(&self) {
         // If the folder can't be read, the attempt to write the reports has already printed the
         // error.
-        let Ok(experiment) = folder::read(self.out) else {
+        let Ok(experiment) = folder::read_experiment(self.out) else {
             return;
         };
         let Some(trial) = experiment.aborted_trial() else {

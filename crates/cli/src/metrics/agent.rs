@@ -90,7 +90,7 @@ fn agent_text(name: &AgentName, now: &AgentSnapshot) -> String {
         .iter()
         .map(|record| (labels.clone(), record))
         .collect();
-    out + &openmetrics::text(&samples)
+    out + &openmetrics::openmetrics_text(&samples)
 }
 
 #[cfg(test)]

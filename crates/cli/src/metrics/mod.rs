@@ -162,7 +162,7 @@ impl Numbers {
             .chain(&running)
             .map(|(labels, record)| (labels.clone(), record))
             .collect();
-        openmetrics::text(&all)
+        openmetrics::openmetrics_text(&all)
     }
 }
 

@@ -69,7 +69,7 @@ impl AgentSetup {
                 let path = entry.unwrap().path();
                 // The coordinator may have collected the file, and the agent removed it, in the
                 // meantime.
-                let messages = spool::read(&path).unwrap_or_default();
+                let messages = spool::read_spool(&path).unwrap_or_default();
                 if messages.len() > 2 && messages.iter().all(|it| it.end.is_none()) {
                     return path;
                 }
@@ -191,7 +191,7 @@ fn results_of_a_killed_agent_are_collected_after_its_restart() {
     agent.signal(Signal::KILL);
     agent.end();
     let mut kept = Delta::default();
-    for message in spool::read(&path).unwrap() {
+    for message in spool::read_spool(&path).unwrap() {
         message.packed.add_to(&mut kept).unwrap();
     }
     // The load ends without a signal to the coordinator, and prints the results so far.

@@ -76,7 +76,8 @@ impl FleetSetup {
         let until = Instant::now() + TEST_TIMEOUT;
         loop {
             let files = self.files();
-            let measured = |path: &PathBuf| spool::read(path).is_ok_and(|read| !read.is_empty());
+            let measured =
+                |path: &PathBuf| spool::read_spool(path).is_ok_and(|read| !read.is_empty());
             if files.len() == of && files.iter().all(measured) {
                 let kept = files.iter().enumerate().map(|(number, file)| {
                     let link = self.workdir.path(&format!("kept-{number}.jsonl"));
@@ -108,7 +109,7 @@ fn sum(files: &[PathBuf], record: &Record) -> Record {
     let mut all = Delta::default();
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for file in files {
-        let messages: Vec<ResultMessage> = spool::read(file).unwrap();
+        let messages: Vec<ResultMessage> = spool::read_spool(file).unwrap();
         for message in &messages {
             message.packed.add_to(&mut all).unwrap();
         }

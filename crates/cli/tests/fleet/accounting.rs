@@ -23,7 +23,7 @@ impl Files {
         let mut files = Files::default();
         for path in paths {
             let mut numbers = BTreeSet::new();
-            for message in spool::read(path).unwrap() {
+            for message in spool::read_spool(path).unwrap() {
                 assert!(
                     numbers.insert(message.sequence),
                     "a sequence number occurs twice in {path:?}"

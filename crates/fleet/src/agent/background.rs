@@ -98,7 +98,7 @@ impl BackgroundTasks {
         let (settings, of_thread) = (self.settings.clone(), load.clone());
         self.begin(run, load, false, move |reports, state| {
             let checked = prepare::resolve(&of_thread, &files, &settings)
-                .map(|spec| prepare::check(&spec))
+                .map(|spec| prepare::check_target(&spec))
                 .map_or_else(Reply::from, Reply::Checked);
             if finish(state) {
                 let _ = reports.send(TaskEvent::Checked(checked));

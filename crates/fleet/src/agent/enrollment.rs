@@ -58,7 +58,7 @@ pub fn credentials(
         let authority = token.authority.as_deref().unwrap_or_default();
         let role = Role::Agent(name.clone());
         let file = KeyFile::new(&role, seed, token.servers.clone(), authority);
-        write(folder, &pending, &file.to_text())?;
+        write_private_file(folder, &pending, &file.to_text())?;
         FleetCredentials::Key(file)
     };
     let FleetCredentials::Key(file) = &own else {
@@ -157,7 +157,7 @@ fn no_connection(token: &KeyFile, error: LinkError) -> EnrollFailure {
 }
 
 /// Writes a file that only its owner can read.
-fn write(folder: &Path, path: &PathBuf, text: &str) -> Result<(), AgentError> {
+fn write_private_file(folder: &Path, path: &PathBuf, text: &str) -> Result<(), AgentError> {
     fs::create_dir_all(folder).map_err(|error| file_error(folder, &error))?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(file_error(path, &error)),

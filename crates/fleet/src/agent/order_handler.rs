@@ -66,7 +66,7 @@ fn wrong(text: impl Into<String>) -> Reply {
 }
 
 /// Parses an order. Rejects orders of other versions.
-fn parse(message: &[u8]) -> Result<AgentOrder, Reply> {
+fn parse_order(message: &[u8]) -> Result<AgentOrder, Reply> {
     let invalid = |error| wrong(format!("not an order: {error}"));
     let header: OrderHeader = serde_json::from_slice(message).map_err(invalid)?;
     if !header.sender.is_own() {
@@ -136,7 +136,7 @@ impl<'a> OrderHandler<'a> {
         reserved: Option<&Reservation>,
         responder: Responder,
     ) {
-        let order = match parse(message) {
+        let order = match parse_order(message) {
             Ok(order) => order,
             Err(reply) => return responder(reply),
         };

@@ -215,7 +215,7 @@ impl Outbox {
 }
 
 fn messages_of(file: &std::path::Path, agent: &AgentName, log: &LogSink) -> Vec<QueuedMessage> {
-    match spool::read(file) {
+    match spool::read_spool(file) {
         Ok(messages) => {
             let mine = messages.iter().filter(|message| message.agent == *agent);
             mine.filter_map(|message| QueuedMessage::new(message).ok())

@@ -185,7 +185,7 @@ fn missing(flag: &'static str, path: &Path) -> FilePathError {
 }
 
 /// Checks the target of a load with one request, and returns the report.
-pub(super) fn check(spec: &LoadSpec) -> CheckReport {
+pub(super) fn check_target(spec: &LoadSpec) -> CheckReport {
     let began = Instant::now();
     let took = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
     let target = match spec.safe_requests().first() {

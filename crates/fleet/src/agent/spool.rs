@@ -153,7 +153,7 @@ impl Spool {
 ///
 /// The file can't be read or written.
 pub(super) fn close(path: &Path) -> Result<(), SpoolError> {
-    let messages = read(path)?;
+    let messages = read_spool(path)?;
     let Some(last) = messages.iter().max_by_key(|message| message.sequence) else {
         return fs::remove_file(path).map_err(SpoolError::of_file(path));
     };
@@ -197,7 +197,7 @@ pub(super) fn close(path: &Path) -> Result<(), SpoolError> {
 /// # Errors
 ///
 /// The file can't be read.
-pub fn read(path: &Path) -> Result<Vec<ResultMessage>, SpoolError> {
+pub fn read_spool(path: &Path) -> Result<Vec<ResultMessage>, SpoolError> {
     let file = fs::File::open(path).map_err(SpoolError::of_file(path))?;
     let mut messages = Vec::new();
     for line in BufReader::new(file).lines() {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn sequences(path: &Path) -> Vec<u64> {
-        let read = read(path).unwrap();
+        let read = read_spool(path).unwrap();
         read.iter().map(|it| it.sequence).collect()
     }
 
@@ -272,7 +272,7 @@ mod tests {
             close(&left[0]).unwrap();
             assert_eq!(sequences(&left[0]), [0, 1, 2, 3]);
         }
-        let end = read(&left[0]).unwrap().pop().unwrap().end.unwrap();
+        let end = read_spool(&left[0]).unwrap().pop().unwrap().end.unwrap();
         assert_eq!(end.reason, EndReason::Failed);
         assert_eq!(end.findings[0].id, FindingId::AgentLost);
         assert!(exists(folder, &run, &agent));

@@ -65,14 +65,20 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
         ("key", &mut settings.key),
     ] {
         if let Some(path) = path {
-            files.push((key.to_owned(), read(FilePlace::Setting(key), path)?));
+            files.push((
+                key.to_owned(),
+                read_named_file(FilePlace::Setting(key), path)?,
+            ));
             *path = key.into();
         }
     }
     for (index, field) in settings.form.iter_mut().enumerate() {
         if let Some(path) = field.file() {
             let name = format!("form-{index}");
-            files.push((name.clone(), read(FilePlace::Setting("form"), path)?));
+            files.push((
+                name.clone(),
+                read_named_file(FilePlace::Setting("form"), path)?,
+            ));
             field.set_file(name.into());
         }
     }
@@ -86,7 +92,7 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
     Ok(files)
 }
 
-fn read(place: FilePlace, path: &Path) -> Result<Vec<u8>, NamedFileError> {
+fn read_named_file(place: FilePlace, path: &Path) -> Result<Vec<u8>, NamedFileError> {
     fs::read(path).map_err(|error| NamedFileError::Unreadable {
         place,
         path: path.to_owned(),
@@ -117,7 +123,7 @@ fn with_bodies(
             None => {
                 let name = format!("urls-body-{}", known.len());
                 let place = FilePlace::Line(path.to_owned(), number);
-                let bytes = read(place, &folder.join(named))?;
+                let bytes = read_named_file(place, &folder.join(named))?;
                 files.push((name.clone(), bytes));
                 known.push((named, name.clone()));
                 name

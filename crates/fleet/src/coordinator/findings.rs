@@ -18,7 +18,7 @@ use crate::wire::{EndReason, RunManifest};
 
 /// Returns all findings: first those about incomplete parts, then those about doubtful results,
 /// then the agents' own.
-pub(super) fn all(
+pub(super) fn all_findings(
     manifest: &RunManifest,
     collector: &ResultCollector,
     in_flight: BTreeMap<AgentName, u64>,

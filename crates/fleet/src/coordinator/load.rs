@@ -446,7 +446,7 @@ fn announce(manifest: &RunManifest, observer: LoadObserver<'_>) {
     (observer.on_event)(FleetEvent::Step(&format!(
         "run {}: {}",
         manifest.run,
-        names(manifest.parts.keys())
+        agent_names(manifest.parts.keys())
     )));
 }
 
@@ -566,7 +566,7 @@ pub(super) fn planned(load: &LoadInfo) -> Option<Duration> {
 }
 
 /// Formats a short list of agents.
-fn names<'a>(agents: impl Iterator<Item = &'a AgentName>) -> String {
+fn agent_names<'a>(agents: impl Iterator<Item = &'a AgentName>) -> String {
     let names: Vec<&str> = agents.map(AgentName::as_str).collect();
     match names.len() {
         0..=8 => names.join(", "),

@@ -52,7 +52,7 @@ pub(super) fn build(
         });
     record.sources = summary::sources(ends().filter_map(|end| end.sources.as_ref()));
     let fleet = fleet(manifest, collector);
-    record.findings = findings::all(manifest, collector, in_flight, after);
+    record.findings = findings::all_findings(manifest, collector, in_flight, after);
     record.fleet = Some(fleet);
     abort::note(manifest.aborted.clone(), &mut record);
     record

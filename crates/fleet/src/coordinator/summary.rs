@@ -97,7 +97,7 @@ pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<S
                     totals: SourceTotals::default(),
                     ..*count
                 });
-            add(&mut known.totals, &count.totals);
+            add_totals(&mut known.totals, &count.totals);
         }
         SourceUse::of(counts.into_values())
     } else {
@@ -117,12 +117,12 @@ pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<S
         _ => each.iter().map(|one| one.given).sum(),
     };
     for beyond in each.iter().filter_map(|one| one.beyond.as_ref()) {
-        add(sum.beyond.get_or_insert_default(), beyond);
+        add_totals(sum.beyond.get_or_insert_default(), beyond);
     }
     Some(sum)
 }
 
-fn add(sum: &mut SourceTotals, more: &SourceTotals) {
+fn add_totals(sum: &mut SourceTotals, more: &SourceTotals) {
     sum.connections += more.connections;
     sum.ok += more.ok;
     sum.failed += more.failed;

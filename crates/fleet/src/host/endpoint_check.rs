@@ -59,7 +59,7 @@ impl fmt::Display for WrongAllocation {
                 write!(
                     f,
                     ": endpoint {} is not on the agent's machine; the agent registered {}",
-                    shown(endpoint),
+                    endpoint_text(endpoint),
                     addresses.join(", ")
                 )
             }
@@ -72,7 +72,7 @@ impl fmt::Display for WrongAllocation {
 /// # Errors
 ///
 /// A service or its endpoint is wrong.
-pub(super) fn check(
+pub(super) fn check_endpoints(
     wanted: &[Allocation],
     services: &BTreeMap<String, Allocated>,
     addresses: &[IpAddr],
@@ -116,7 +116,7 @@ pub(super) fn check(
     Ok(())
 }
 
-fn shown(endpoint: &Endpoint) -> String {
+fn endpoint_text(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Tcp(address) => address.to_string(),
         Endpoint::Udp(address) => format!("UDP {address}"),
@@ -148,7 +148,7 @@ mod tests {
         };
         let own = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
         let services = [("web".to_owned(), allocated)].into();
-        check(&[wanted], &services, &own, is_this_machine)
+        check_endpoints(&[wanted], &services, &own, is_this_machine)
     }
 
     fn tcp(address: &str) -> Endpoint {
@@ -199,7 +199,7 @@ mod tests {
                 .iter()
                 .map(|name| ((*name).to_owned(), nothing.clone()));
             let services = services.collect();
-            check(std::slice::from_ref(&wanted), &services, &[], true)
+            check_endpoints(std::slice::from_ref(&wanted), &services, &[], true)
         };
         assert_eq!(of(&["web"]), Ok(()));
         assert!(of(&[]).is_err() && of(&["web", "balancer"]).is_err());

@@ -183,7 +183,7 @@ impl FleetHost {
             match session.call(call)? {
                 HostReply::Allocated { services } => {
                     let is_this_machine = LocalHost::boot() == session.boot();
-                    endpoint_check::check(&wanted, &services, claimed, is_this_machine)
+                    endpoint_check::check_endpoints(&wanted, &services, claimed, is_this_machine)
                         .map_err(|error| session.error(error.to_string()))?;
                     all.extend(services);
                 }

@@ -27,12 +27,12 @@ impl RemoteService {
         };
         match logs::fetch(&self.session, service) {
             Err(_) if self.session.loss().is_some() => Ok(()),
-            log => write(&path, &log?),
+            log => write_file(&path, &log?),
         }
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), HostError> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), HostError> {
     let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
     let written = folder.and_then(|()| fs::write(path, bytes));
     written.map_err(|source| HostError::File {

@@ -17,7 +17,7 @@ pub(super) struct ServerUser {
 
 /// Returns the configuration of a server with this address and these users. File names are
 /// relative, so that the folder can be moved.
-pub(super) fn text(listen: SocketAddr, users: &[ServerUser]) -> String {
+pub(super) fn config_text(listen: SocketAddr, users: &[ServerUser]) -> String {
     let mut text = format!(
         "# Written by `prony fleet up`, which overwrites it. To run the server yourself, start it in this\n\
          # folder: nats-server -c {CONFIG}\n\
@@ -66,7 +66,7 @@ impl ServerUser {
         format!(
             "{{\n    jetstream: enabled\n    users: [{users}]\n    exports: [\n{exports}    ]\n  }}\n",
             users = users.join(", "),
-            exports = lines(received.chain(sent)),
+            exports = joined_lines(received.chain(sent)),
         )
     }
 
@@ -90,7 +90,7 @@ impl ServerUser {
         format!(
             "{{\n    users: [{user}]\n    imports: [\n{imports}    ]\n  }}\n",
             user = self.user(),
-            imports = lines(publishes.chain(subscribes)),
+            imports = joined_lines(publishes.chain(subscribes)),
         )
     }
 
@@ -124,7 +124,7 @@ fn service(subject: &str) -> String {
     format!("service: {}", quote(subject))
 }
 
-fn lines(items: impl Iterator<Item = String>) -> String {
+fn joined_lines(items: impl Iterator<Item = String>) -> String {
     items.map(|item| format!("      {{ {item} }}\n")).collect()
 }
 

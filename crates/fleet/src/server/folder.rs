@@ -40,7 +40,7 @@ impl FolderLock {
     ///
     /// Returns an error if the folder can't be created or written to.
     pub fn hold(folder: &Path) -> Result<Option<FolderLock>, ServerError> {
-        make(folder)?;
+        make_folder(folder)?;
         let path = folder.join("lock");
         let failed = |error| ServerError::File(path.clone(), error);
         let mut options = fs::OpenOptions::new();
@@ -59,7 +59,7 @@ impl FolderLock {
 
 /// Waits for the lock on the folder's configuration. Dropping the returned file releases the lock.
 pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
-    make(folder)?;
+    make_folder(folder)?;
     let path = folder.join("write.lock");
     let failed = |error| ServerError::File(path.clone(), error);
     let mut options = fs::OpenOptions::new();
@@ -106,7 +106,7 @@ impl KnownServer {
 
 /// Creates a folder that only its owner can access. Keeps the permissions of an existing folder,
 /// except those of the store.
-pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
+pub(super) fn make_folder(folder: &Path) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(folder.to_owned(), error);
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);

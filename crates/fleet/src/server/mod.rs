@@ -107,7 +107,7 @@ impl ServerSetup {
             public: token.public().to_owned(),
             role: Role::Token(token.id),
         }));
-        let text = config::text(self.listen, &users);
+        let text = config::config_text(self.listen, &users);
         folder::write_secret(&folder.join(folder::CONFIG), &text)?;
         KnownServer {
             listen: self.listen,

@@ -99,7 +99,7 @@ impl EnrollmentToken {
 
     fn write(&self, folder: &Path) -> Result<(), ServerError> {
         let text = toml::to_string(self).expect("strings and numbers");
-        write(folder, TOKENS, self.id.as_str(), &text)
+        write_record(folder, TOKENS, self.id.as_str(), &text)
     }
 
     /// Returns all tokens in a folder, including unusable ones.
@@ -249,7 +249,7 @@ pub(super) fn enroll(
         at: humantime::format_rfc3339_seconds(now).to_string(),
     };
     let text = toml::to_string(&agent).expect("strings");
-    write(folder, ENROLLED, name.as_str(), &text)?;
+    write_record(folder, ENROLLED, name.as_str(), &text)?;
     Ok((request.name, true))
 }
 
@@ -263,7 +263,7 @@ fn file(folder: &Path, kind: &str, name: &str) -> PathBuf {
     folder.join(kind).join(format!("{name}.toml"))
 }
 
-fn write(folder: &Path, kind: &str, name: &str, text: &str) -> Result<(), ServerError> {
+fn write_record(folder: &Path, kind: &str, name: &str, text: &str) -> Result<(), ServerError> {
     let path = file(folder, kind, name);
     let within = folder.join(kind);
     fs::create_dir_all(&within).map_err(|error| ServerError::File(within, error))?;

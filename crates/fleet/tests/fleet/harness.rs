@@ -266,7 +266,7 @@ pub(crate) fn load(url: &str, words: &str, workers: u32) -> LoadOrder {
 /// Returns the messages in an agent's result file of a run, or `None` if the file doesn't exist.
 pub(crate) fn kept(nats: &TestServer, run: &str, name: &AgentName) -> Option<Vec<ResultMessage>> {
     let path = state(nats).join(format!("runs/{run}.{name}.jsonl"));
-    path.exists().then(|| spool::read(&path).unwrap())
+    path.exists().then(|| spool::read_spool(&path).unwrap())
 }
 
 /// Starts an HTTP server as a target, and returns it with its URL.

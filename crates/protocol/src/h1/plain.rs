@@ -6,7 +6,7 @@ use crate::field::line_length;
 
 /// Parses the head at the start of `bytes` into `head`, which must be new. Returns the size of the
 /// head. Returns `None` for any other input, valid or not, which must then be parsed line by line.
-pub(super) fn read(head: &mut HeadLines, bytes: &[u8]) -> Option<usize> {
+pub(super) fn read_head(head: &mut HeadLines, bytes: &[u8]) -> Option<usize> {
     let (start, reason) = bytes.split_first_chunk::<12>()?;
     if !start.starts_with(super::first_bytes::STATUS_LINE_START) {
         return None;

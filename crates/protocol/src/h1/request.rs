@@ -171,11 +171,11 @@ pub(crate) fn header_values<'a>(
 
 /// Checks a request and determines the framing of its body.
 pub(crate) fn check_request(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
-    check(spec)?;
+    check_spec(spec)?;
     framing(spec)
 }
 
-fn check(spec: &RequestSpec) -> Result<(), RequestError> {
+fn check_spec(spec: &RequestSpec) -> Result<(), RequestError> {
     if !is_token(spec.method.as_bytes()) {
         return Err(RequestError::Method(spec.method.to_owned()));
     }

@@ -157,7 +157,7 @@ impl ResponseParser {
         let limit_bytes = self.limits.head_bytes;
         if self.lines.kept().is_empty()
             && let mut head = HeadLines::new()
-            && let Some(bytes) = plain::read(&mut head, input)
+            && let Some(bytes) = plain::read_head(&mut head, input)
             && bytes <= limit_bytes
             && let Ok(head) = head.finish(self.expects)
         {

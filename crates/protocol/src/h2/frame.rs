@@ -159,7 +159,7 @@ pub(super) fn header(length: usize, kind: FrameType, flags: u8, stream: u32) -> 
 }
 
 /// Appends a complete frame.
-fn write(out: &mut Vec<u8>, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
+fn write_frame(out: &mut Vec<u8>, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
     write_header(out, payload.len(), kind, flags, stream);
     out.extend_from_slice(payload);
 }
@@ -175,17 +175,17 @@ pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
 
 /// Appends the acknowledgment of SETTINGS (RFC 9113 §6.5.3).
 pub(super) fn write_settings_ack(out: &mut Vec<u8>) {
-    write(out, FrameType::Settings, flag::ACK, 0, &[]);
+    write_frame(out, FrameType::Settings, flag::ACK, 0, &[]);
 }
 
 /// Appends the acknowledgment of a PING with its payload (RFC 9113 §6.7).
 pub(super) fn write_ping_ack(out: &mut Vec<u8>, opaque: &[u8]) {
-    write(out, FrameType::Ping, flag::ACK, 0, opaque);
+    write_frame(out, FrameType::Ping, flag::ACK, 0, opaque);
 }
 
 /// Appends WINDOW_UPDATE (RFC 9113 §6.9). Stream 0 is the connection.
 pub(super) fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
-    write(
+    write_frame(
         out,
         FrameType::WindowUpdate,
         0,
@@ -196,7 +196,7 @@ pub(super) fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32
 
 /// Appends RST_STREAM (RFC 9113 §6.4).
 pub(super) fn write_rst_stream(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
-    write(out, FrameType::RstStream, 0, stream, &code.0.to_be_bytes());
+    write_frame(out, FrameType::RstStream, 0, stream, &code.0.to_be_bytes());
 }
 
 /// Appends GOAWAY (RFC 9113 §6.8). The last stream is 0, because a server can't open streams.

@@ -101,7 +101,7 @@ impl FrameHeader {
 }
 
 /// Returns the number of a frame type that this client sends.
-fn number(kind: FrameType) -> u64 {
+fn type_number(kind: FrameType) -> u64 {
     match kind {
         FrameType::Data => 0x00,
         FrameType::Headers => 0x01,
@@ -118,7 +118,7 @@ fn number(kind: FrameType) -> u64 {
 
 /// Appends the header of a frame whose payload the caller appends.
 pub(super) fn write_header(out: &mut Vec<u8>, kind: FrameType, length: u64) {
-    varint::write(number(kind), out);
+    varint::write(type_number(kind), out);
     varint::write(length, out);
 }
 

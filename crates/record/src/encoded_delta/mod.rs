@@ -21,14 +21,14 @@ use crate::{Delta, EntryDelta, Nanos, OutcomeCounts};
 
 impl Serialize for EncodedDelta {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&wire::write(self))
+        to.serialize_str(&wire::write_delta(self))
     }
 }
 
 impl<'de> Deserialize<'de> for EncodedDelta {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<EncodedDelta, D::Error> {
         let text = Cow::<str>::deserialize(from)?;
-        wire::read(&text).ok_or_else(|| D::Error::custom("invalid encoded delta"))
+        wire::read_delta(&text).ok_or_else(|| D::Error::custom("invalid encoded delta"))
     }
 }
 
@@ -180,10 +180,12 @@ impl EncodedDelta {
 
     fn list_mut(&mut self, list: BucketList) -> &mut Vec<BucketCount> {
         match list {
-            BucketList::Known(index) => &mut at(&mut self.times, index).known,
-            BucketList::AtLeast(index) => &mut at(&mut self.times, index).at_least,
-            BucketList::EntryKnown(index) => &mut at(&mut self.entries, index).times.known,
-            BucketList::EntryAtLeast(index) => &mut at(&mut self.entries, index).times.at_least,
+            BucketList::Known(index) => &mut element_at(&mut self.times, index).known,
+            BucketList::AtLeast(index) => &mut element_at(&mut self.times, index).at_least,
+            BucketList::EntryKnown(index) => &mut element_at(&mut self.entries, index).times.known,
+            BucketList::EntryAtLeast(index) => {
+                &mut element_at(&mut self.entries, index).times.at_least
+            }
         }
     }
 
@@ -277,7 +279,7 @@ enum BucketList {
 }
 
 /// Returns the element at `index`. If the list is too short, extends it with default elements.
-fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+fn element_at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     if list.len() <= index {
         list.resize_with(index + 1, T::default);
     }

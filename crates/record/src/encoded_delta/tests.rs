@@ -244,7 +244,7 @@ fn repeated_distributions_are_written_once() {
         response_time: times.clone(),
         ..Delta::default()
     };
-    let length = |delta: &Delta| wire::write(&EncodedDelta::of(delta)).len();
+    let length = |delta: &Delta| wire::write_delta(&EncodedDelta::of(delta)).len();
     let once = length(&delta);
     delta.service_time = times.clone();
     delta.first_byte = times;
@@ -262,7 +262,7 @@ fn invalid_input_is_an_error_or_is_added_without_a_panic() {
         let mut bits = match round % 3 {
             0 => Vec::new(),
             _ => BASE64
-                .decode(wire::write(&EncodedDelta::of(&random.delta())))
+                .decode(wire::write_delta(&EncodedDelta::of(&random.delta())))
                 .unwrap(),
         };
         match round % 3 {
@@ -273,7 +273,7 @@ fn invalid_input_is_an_error_or_is_added_without_a_panic() {
                 bits[place] ^= 1 << (random.next() % 8);
             }
         }
-        let Some(encoded) = wire::read(&BASE64.encode(bits)) else {
+        let Some(encoded) = wire::read_delta(&BASE64.encode(bits)) else {
             continue;
         };
         read += 1;
@@ -293,9 +293,9 @@ fn a_false_length_allocates_no_memory() {
     list.flag(false);
     (0..9).for_each(|_| list.number(0));
     list.number(u64::MAX);
-    assert_eq!(wire::read(&BASE64.encode(list.into_bytes())), None);
+    assert_eq!(wire::read_delta(&BASE64.encode(list.into_bytes())), None);
     for bad in ["", "=", "AAAA", "no base64", "\u{e4}"] {
-        assert_eq!(wire::read(bad), None, "{bad}");
+        assert_eq!(wire::read_delta(bad), None, "{bad}");
     }
     for bad in ["7", "null", "{}", "[1]", "\"\""] {
         assert!(serde_json::from_str::<EncodedDelta>(bad).is_err(), "{bad}");

@@ -22,7 +22,7 @@ use crate::fast_histogram::start_of;
 use crate::series::coarse_bucket;
 use crate::{ENTRIES_MAX, EntryDelta, Outcome};
 
-pub(super) fn write(encoded: &EncodedDelta) -> String {
+pub(super) fn write_delta(encoded: &EncodedDelta) -> String {
     let mut to = BitWriter::default();
     to.flag(encoded.span.is_some());
     if let Some((begin, end)) = encoded.span {
@@ -65,7 +65,7 @@ fn write_slices(to: &mut BitWriter, encoded: &EncodedDelta) {
     for slice in before {
         write_list(to, &slice.times);
     }
-    let is_rest = rest(&encoded.times, before).is_some_and(|rest| rest == last.times);
+    let is_rest = last_slice_times(&encoded.times, before).is_some_and(|rest| rest == last.times);
     to.flag(is_rest);
     if !is_rest {
         write_list(to, &last.times);
@@ -97,7 +97,7 @@ fn write_list(to: &mut BitWriter, buckets: &[BucketCount]) {
 
 /// Parses a serialized delta. Returns `None` if it is invalid. Memory is bounded by the length of
 /// the text and the size of the largest distributions.
-pub(super) fn read(text: &str) -> Option<EncodedDelta> {
+pub(super) fn read_delta(text: &str) -> Option<EncodedDelta> {
     let bytes = BASE64.decode(text).ok()?;
     let mut from = BitReader::new(&bytes);
     let mut encoded = EncodedDelta::default();
@@ -177,7 +177,7 @@ fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<(
         slice.times = read_list(from, COARSE_BUCKETS)?;
     }
     last.times = if from.flag()? {
-        rest(&encoded.times, before)?
+        last_slice_times(&encoded.times, before)?
     } else {
         read_list(from, COARSE_BUCKETS)?
     };
@@ -206,7 +206,7 @@ fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>>
 
 /// Returns the response times minus the times of `slices`, in coarse buckets. Returns `None` if the
 /// slices contain times that are not among the response times.
-fn rest(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<Vec<BucketCount>> {
+fn last_slice_times(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<Vec<BucketCount>> {
     let mut rest: Vec<BucketCount> = Vec::new();
     for &(bucket, count) in &times.first()?.known {
         let bucket = coarse_bucket(start_of(bucket as usize).0);

@@ -33,8 +33,8 @@ pub struct SparseTimes {
 
 impl SparseTimes {
     pub(super) fn merge(&mut self, other: &SparseTimes) {
-        buckets::add(&mut self.known, &other.known);
-        buckets::add(&mut self.at_least, &other.at_least);
+        buckets::add_counts(&mut self.known, &other.known);
+        buckets::add_counts(&mut self.at_least, &other.at_least);
     }
 
     pub(super) fn clear(&mut self) {
@@ -85,12 +85,12 @@ impl SparseTimes {
 
     /// Returns the number of recorded times, including those known only as lower bounds.
     pub fn count(&self) -> u64 {
-        number(&self.known) + self.censored()
+        total_count(&self.known) + self.censored()
     }
 
     /// Returns the number of times that are known only as lower bounds.
     pub fn censored(&self) -> u64 {
-        number(&self.at_least)
+        total_count(&self.at_least)
     }
 
     /// Returns all times, including those known only as lower bounds.
@@ -99,7 +99,7 @@ impl SparseTimes {
             return Cow::Borrowed(&self.known);
         }
         let mut all = self.known.clone();
-        buckets::add(&mut all, &self.at_least);
+        buckets::add_counts(&mut all, &self.at_least);
         Cow::Owned(all)
     }
 
@@ -109,13 +109,13 @@ impl SparseTimes {
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
             return Summary::default();
         };
-        let known = number(&self.known);
+        let known = total_count(&self.known);
         let mut at_least = Vec::new();
         if known == 0 {
             at_least.push("min".to_owned());
         }
         let mut at = |name: &str, quantile: f64| {
-            let rank = (quantile * number(&all) as f64).ceil().max(1.0) as u64;
+            let rank = (quantile * total_count(&all) as f64).ceil().max(1.0) as u64;
             let low = value_at(&all, rank);
             // `low` assumes that each time equals its lower bound. In the other extreme, all of
             // these times are longer than every known time.
@@ -150,7 +150,7 @@ impl SparseTimes {
     }
 }
 
-fn number(buckets: &[BucketCount]) -> u64 {
+fn total_count(buckets: &[BucketCount]) -> u64 {
     buckets.iter().map(|(_, count)| count).sum()
 }
 
@@ -176,13 +176,13 @@ fn value_at(buckets: &[BucketCount], rank: u64) -> f64 {
 
 fn mean(buckets: &[BucketCount]) -> f64 {
     let sum = |(bucket, count): &BucketCount| micros(*bucket) * *count as f64;
-    buckets.iter().map(sum).sum::<f64>() / number(buckets) as f64
+    buckets.iter().map(sum).sum::<f64>() / total_count(buckets) as f64
 }
 
 fn deviation(buckets: &[BucketCount]) -> f64 {
     let mean = mean(buckets);
     let square = |(bucket, count): &BucketCount| (micros(*bucket) - mean).powi(2) * *count as f64;
-    (buckets.iter().map(square).sum::<f64>() / number(buckets) as f64).sqrt()
+    (buckets.iter().map(square).sum::<f64>() / total_count(buckets) as f64).sqrt()
 }
 
 /// Response times of the current slice by entry. Each possible bucket has a counter, so recording
@@ -242,7 +242,7 @@ mod tests {
     fn of(known: &[u64], bounds: &[u64]) -> (SparseTimes, Distribution) {
         let (mut times, mut exact) = (SparseTimes::default(), Distribution::new());
         for &nanos in known {
-            buckets::add(&mut times.known, &[(bucket_of(Nanos(nanos)), 1)]);
+            buckets::add_counts(&mut times.known, &[(bucket_of(Nanos(nanos)), 1)]);
             exact.record(Nanos(nanos));
         }
         for &nanos in bounds {

@@ -80,16 +80,16 @@ pub struct FiguresInfo {
 impl FiguresInfo {
     pub(super) const fn of<F: Figures>() -> FiguresInfo {
         FiguresInfo {
-            compose: |subject, map| read::<F>(map).map(|figures| figures.sentence(subject)),
+            compose: |subject, map| read_figures::<F>(map).map(|figures| figures.sentence(subject)),
             merge: |one, other| {
-                let sum = read::<F>(one)?.merged(&read(other)?)?;
+                let sum = read_figures::<F>(one)?.merged(&read_figures(other)?)?;
                 Some(map_of(&sum))
             },
         }
     }
 }
 
-pub(super) fn read<F: Figures>(map: &Map<String, Value>) -> Option<F> {
+pub(super) fn read_figures<F: Figures>(map: &Map<String, Value>) -> Option<F> {
     serde_json::from_value(Value::Object(map.clone())).ok()
 }
 

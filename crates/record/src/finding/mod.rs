@@ -70,7 +70,7 @@ impl Finding {
 
     /// The figures, if the finding is of this kind and has them.
     pub fn figures<F: FindingKind>(&self) -> Option<F> {
-        (self.id.known() == Some(F::ID)).then(|| figures::read(&self.figures))?
+        (self.id.known() == Some(F::ID)).then(|| figures::read_figures(&self.figures))?
     }
 
     /// The same finding about another subject. Findings without figures keep their text.

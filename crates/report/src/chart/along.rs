@@ -59,7 +59,7 @@ fn draw(
         let style = TextStyle::LABEL.bold();
         let title = style.fit(&panel.title, right - left);
         canvas.text((left, top + 10.0), &title, style);
-        let named = names(canvas, panel, (left, right), top + HEAD);
+        let named = draw_names(canvas, panel, (left, right), top + HEAD);
         let frame = (named + 8.0, named + 8.0 + height);
         draw_panel(canvas, panel, (left, right), frame);
         bottom = bottom.max(frame.1);
@@ -69,7 +69,12 @@ fn draw(
 
 /// Draws the lines' names below the panel's title. Returns the vertical position of the last name's
 /// lower edge.
-fn names(canvas: &mut Canvas, panel: &ScalingPanel, (left, right): (f64, f64), top: f64) -> f64 {
+fn draw_names(
+    canvas: &mut Canvas,
+    panel: &ScalingPanel,
+    (left, right): (f64, f64),
+    top: f64,
+) -> f64 {
     let mut y = top;
     for line in panel.lines.iter().filter(|line| !line.name.is_empty()) {
         let style = TextStyle::AXIS.bold().color(line.color);

@@ -55,7 +55,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s:
     let points = || runs.iter().flat_map(|run| run.lines.iter().flatten());
     let longest = highest(points().map(|point| point.0)).max(every_s);
     let most = (highest(points().map(|point| point.1)) * 1.06).max(1.0);
-    let top = names(canvas, size, runs) + 26.0;
+    let top = draw_names(canvas, size, runs) + 26.0;
     let bottom = top + HEIGHT;
     let x = Axis::new(0.0..longest, LEFT..right);
     let y = Axis::new(0.0..most, bottom..top);
@@ -83,7 +83,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s:
 
 /// Draws the variants' names in their colors, in as many rows as needed. Returns the vertical
 /// position of the last row's lower edge.
-fn names(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials]) -> f64 {
+fn draw_names(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials]) -> f64 {
     let style = TextStyle::LABEL.bold();
     let (mut x, mut y) = (0.0, ROW / 2.0);
     for run in runs {

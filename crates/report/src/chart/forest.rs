@@ -109,7 +109,7 @@ fn draw_row(
     let name = TextStyle::LABEL.bold().color(row.color);
     let y = if size.is_narrow() {
         // Name and change share a line above the mark.
-        let figure = figure(row, true);
+        let figure = change_text(row, true);
         let figure_width = TextStyle::LABEL.width_of(&figure);
         let fitted = name.fit(&row.name, right - left - figure_width - 10.0);
         canvas.text((left, top + 16.0), &fitted, name);
@@ -122,7 +122,7 @@ fn draw_row(
     } else {
         let y = top + 19.0;
         canvas.name((0.0, y), &row.name, left - 16.0, name);
-        let figure = figure(row, false);
+        let figure = change_text(row, false);
         if figure.is_empty() {
             canvas.text((right + 14.0, y), &row.verdict, TextStyle::AXIS);
         } else {
@@ -157,7 +157,7 @@ fn draw_row(
 
 /// Formats the change with its interval. On a phone, the verdict replaces the interval, which the
 /// table already shows.
-fn figure(row: &ForestRow, with_verdict: bool) -> String {
+fn change_text(row: &ForestRow, with_verdict: bool) -> String {
     match (row.change.as_str(), row.interval_text.as_str()) {
         ("", _) if with_verdict => row.verdict.clone(),
         ("", _) => String::new(),

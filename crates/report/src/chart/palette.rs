@@ -47,7 +47,7 @@ pub(crate) fn variant(place: usize) -> Color {
 }
 
 /// All colors that charts may use.
-fn all() -> impl Iterator<Item = Color> {
+fn all_colors() -> impl Iterator<Item = Color> {
     [INK, MUTED, GRID, REFERENCE, BAND, PAPER]
         .into_iter()
         .chain(VARIANTS)
@@ -55,7 +55,7 @@ fn all() -> impl Iterator<Item = Color> {
 
 /// CSS rules that map the charts' light colors to the colors of the dark scheme.
 pub(crate) fn dark_rules() -> String {
-    all()
+    all_colors()
         .map(|c| {
             format!(
                 "svg [fill=\"#{light:06X}\"]{{fill:#{dark:06X}}}\
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn no_two_colors_are_equal_in_the_light_scheme() {
-        let mut seen: Vec<u32> = all().map(|c| c.light).collect();
+        let mut seen: Vec<u32> = all_colors().map(|c| c.light).collect();
         seen.sort_unstable();
         let before = seen.len();
         seen.dedup();

@@ -109,7 +109,7 @@ fn firsts(blocks: &[RoundBlock]) -> impl Iterator<Item = (f64, &RoundBlock)> {
 }
 
 /// Draws a separate line for each block.
-fn line(
+fn draw_block_line(
     canvas: &mut Canvas,
     blocks: &[RoundBlock],
     at: impl Fn(f64, &RoundPoint) -> (f64, f64),
@@ -139,9 +139,9 @@ fn values(
     canvas.text((0.0, top - 14.0), lines.unit, TextStyle::AXIS);
     canvas.grid(&y, (LEFT, right), (5, 0.0), lines.mark);
     let against = |place: f64, point: &RoundPoint| (x.at(place), y.at(point.against));
-    line(canvas, blocks, against, (lines.against.1, 1.4));
+    draw_block_line(canvas, blocks, against, (lines.against.1, 1.4));
     let variant = |place: f64, point: &RoundPoint| (x.at(place), y.at(point.variant));
-    line(canvas, blocks, variant, (lines.variant.1, 1.4));
+    draw_block_line(canvas, blocks, variant, (lines.variant.1, 1.4));
 }
 
 fn ratios(
@@ -169,7 +169,7 @@ fn ratios(
         let ratio = point.ratio.clamp(low, high);
         (x.at(place), y.at(ratio))
     };
-    line(canvas, blocks, ratio, (palette::INK, 1.2));
+    draw_block_line(canvas, blocks, ratio, (palette::INK, 1.2));
 }
 
 /// Range of the ratio's axis. It includes nearly all rounds, the interval, and "no change".

@@ -22,7 +22,7 @@ pub fn summary(judged: &RunVerdicts<'_>) -> String {
     ] {
         let own: Vec<&Case> = cases.iter().filter(|case| case.kind == kind).collect();
         if !own.is_empty() {
-            out += &format!("\n#### {title}\n\n{}", table(&own).to_markdown());
+            out += &format!("\n#### {title}\n\n{}", cases_table(&own).to_markdown());
         }
     }
     if let Some(runs) = judged.runs {
@@ -68,7 +68,7 @@ fn headline(cases: &[Case]) -> String {
     }
 }
 
-fn table(cases: &[&Case]) -> Table {
+fn cases_table(cases: &[&Case]) -> Table {
     Table::of(cases.iter().copied())
         .left("result", |case| {
             let mark = match (case.status, case.word) {

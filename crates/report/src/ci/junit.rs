@@ -13,7 +13,7 @@ pub fn junit(judged: &RunVerdicts<'_>) -> String {
     let cases = judged.cases();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     // Writing to memory can't fail.
-    let _ = document(&mut writer, judged, &cases);
+    let _ = write_document(&mut writer, judged, &cases);
     let mut xml = String::from_utf8_lossy(&writer.into_inner()).into_owned();
     xml.push('\n');
     xml
@@ -21,7 +21,11 @@ pub fn junit(judged: &RunVerdicts<'_>) -> String {
 
 type Xml = Writer<Vec<u8>>;
 
-fn document(writer: &mut Xml, judged: &RunVerdicts<'_>, cases: &[Case]) -> std::io::Result<()> {
+fn write_document(
+    writer: &mut Xml,
+    judged: &RunVerdicts<'_>,
+    cases: &[Case],
+) -> std::io::Result<()> {
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let name = format!("prony: {}", plain(&judged.name()));
     let mut counts = counts(&cases.iter().collect::<Vec<_>>());

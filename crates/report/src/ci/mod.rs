@@ -90,7 +90,7 @@ impl RunVerdicts<'_> {
                 name: format!(
                     "{} of {} against {against}",
                     one.metric.noun(),
-                    runs::name(one)
+                    runs::variant_name(one)
                 ),
                 status,
                 word: word(verdict),

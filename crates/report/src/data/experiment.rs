@@ -374,7 +374,7 @@ fn telemetry(experiment: &Experiment) -> Option<DataTable> {
             let of_record: BTreeMap<&str, &str> = headings.iter().zip(record.iter()).collect();
             let mut row = vec![trial.block.into(), DataCell::from(&variant.name)];
             let rest = table.columns.iter().skip(2);
-            row.extend(rest.map(|column| cell(of_record.get(column.as_str()))));
+            row.extend(rest.map(|column| number_cell(of_record.get(column.as_str()))));
             table.rows.push(row);
         }
     }
@@ -387,7 +387,7 @@ fn telemetry(experiment: &Experiment) -> Option<DataTable> {
 }
 
 /// Converts text to a number if it represents one.
-fn cell(text: Option<&&str>) -> DataCell {
+fn number_cell(text: Option<&&str>) -> DataCell {
     match text {
         None | Some(&"") => DataCell::Empty,
         Some(text) => match (text.parse::<u64>(), text.parse::<f64>()) {

@@ -22,7 +22,7 @@ pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Figure>
             let effect = &between.effect;
             let (change, interval_text) = change_texts(metric, effect);
             ForestRow {
-                name: runs::name(between).to_owned(),
+                name: runs::variant_name(between).to_owned(),
                 color: palette::variant(place),
                 ratio: effect.ratio,
                 interval: effect.ratio.and(effect.low.zip(effect.high)),

@@ -37,7 +37,7 @@ impl Document {
         let version = first.map_or(env!("CARGO_PKG_VERSION"), |trial| &trial.record.version);
         let lines = match verdict.comparisons.len() {
             0 | 1 => Vec::new(),
-            _ => verdict::lines(verdict),
+            _ => verdict::verdict_lines(verdict),
         };
         let few = lines.len() <= HEADER_SENTENCES_MAX;
         let mut document = Document {
@@ -68,7 +68,7 @@ impl Document {
         for (factor, metric, lines) in tables::scaling::groups(verdict) {
             let section = Section::new(&capitalized(&scaling::title(factor, metric)));
             let figure = figures::scaling(factor, metric, &lines);
-            let table = tables::scaling::table(factor, metric, &lines);
+            let table = tables::scaling::scaling_table(factor, metric, &lines);
             document.push(
                 section
                     .intro(captions::SCALING)
@@ -110,7 +110,7 @@ fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let mut header = Blocks::default();
     let (text, detail) = verdict::headline(verdict);
     if verdict.comparisons.len() == 1 {
-        header.add(Terminal, Block::Verdicts(verdict::lines(verdict)));
+        header.add(Terminal, Block::Verdicts(verdict::verdict_lines(verdict)));
         header.add(Files, Block::Lead { text, detail });
     } else {
         header.push(Block::Lead { text, detail });
@@ -225,7 +225,7 @@ fn why_section(verdict: &VerdictDocument) -> Section {
                 table
             }
         });
-        let rest = why::rest(why);
+        let rest = why::other_metrics(why);
         let rest = (!rest.is_empty()).then(|| Block::Note(rest.join(" ")));
         section = section
             .with(Terminal, first)
@@ -299,7 +299,7 @@ fn rounds(experiment: &Experiment) -> Section {
 fn entries_section(entries: &EntryComparison<'_>) -> Section {
     let count = entries.len();
     let caption = captions::ENTRIES_POOLED;
-    let rows = entry_wording::rows_compared(entries.is_grouped, entries.summed_up);
+    let rows = entry_wording::compared_rows_note(entries.is_grouped, entries.summed_up);
     let rows = rows.map(Block::Note);
     if count <= ENTRIES_SHOWN_MAX {
         return Section::new("Entries")
@@ -310,7 +310,7 @@ fn entries_section(entries: &EntryComparison<'_>) -> Section {
     }
     let order = entry_wording::worst_compared(count as u64 + entries.summed_up, ENTRIES_SHOWN_MAX);
     let folded = Block::Folded {
-        summary: entry_wording::all_compared(count, entries.summed_up),
+        summary: entry_wording::compared_table_summary(count, entries.summed_up),
         blocks: vec![Block::Table(entries.table())],
     };
     Section::new("Worst entries")
@@ -351,7 +351,7 @@ fn charts_over_time(document: &mut Document, experiment: &Experiment) {
 
 fn method(experiment: &Experiment) -> Section {
     let verdict = &experiment.verdict;
-    let facts = wording::facts(experiment);
+    let facts = wording::experiment_facts(experiment);
     let mut section = Section::new("How it was measured")
         .with(Files, Block::Paragraph(wording::method(experiment)))
         .with(Files, Block::Facts(facts));

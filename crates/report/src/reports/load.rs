@@ -60,7 +60,7 @@ impl Document {
             let section = section.with(Pages, Block::Intro(intro.to_owned()));
             document.push(section.with(Pages, Block::Chart(figure)));
         }
-        let facts = wording::facts(record);
+        let facts = wording::load_facts(record);
         let all = [wording::provenance(record), facts.clone()].concat();
         document.push(
             Section::new("How it was measured")
@@ -112,32 +112,35 @@ fn header(record: &Record) -> Blocks {
 /// The entries of the list. If there are many, only the worst are shown, with the whole table
 /// collapsed below.
 fn entries_section(entries: &EntryResults) -> Section {
-    let all = tables::entries::table(entries.rows());
+    let all = tables::entries::entries_table(entries.rows());
     let count = all.len();
     if count <= ENTRIES_SHOWN_MAX {
         return Section::new("Entries")
             .with(Everyone, Block::Table(all))
-            .with(Everyone, entry_wording::rows(entries).map(Block::Note));
+            .with(Everyone, entry_wording::rows_note(entries).map(Block::Note));
     }
     let worst = tables::entries::worst_entries(entries, ENTRIES_SHOWN_MAX);
     let folded = Block::Folded {
-        summary: entry_wording::all(entries),
+        summary: entry_wording::table_summary(entries),
         blocks: vec![Block::Table(all)],
     };
     let order = entry_wording::worst(entries, worst.len());
     Section::new("Worst entries")
         .intro(&order)
-        .with(Everyone, Block::Table(tables::entries::table(worst)))
+        .with(
+            Everyone,
+            Block::Table(tables::entries::entries_table(worst)),
+        )
         .with(Terminal, Block::Note(order))
         .with(Terminal, entry_wording::grouping(entries).map(Block::Note))
-        .with(Files, entry_wording::rows(entries).map(Block::Note))
+        .with(Files, entry_wording::rows_note(entries).map(Block::Note))
         .with(Files, folded)
 }
 
 /// The section of percentiles, with a caveat about them and, on a terminal, the distribution.
 fn times_section(record: &Record, percentiles: &[f64]) -> Section {
     let section = Section::new("Times").untitled_on_terminal();
-    let table = times::table(record, percentiles);
+    let table = times::times_table(record, percentiles);
     if table.is_empty() {
         return section;
     }

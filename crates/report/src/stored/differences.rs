@@ -22,7 +22,7 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         versions.dedup();
         [("version".to_owned(), versions.join(", "))].into()
     };
-    add(
+    add_differences(
         &mut found,
         DifferencePart::Prony,
         &versions(&old_records),
@@ -32,8 +32,8 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         (&old.content, &new.content)
     {
         let (old_env, new_env) = (&old.environment, &new.environment);
-        let machine = |environment: &Value| facts(&environment["machine"]);
-        add(
+        let machine = |environment: &Value| facts_in(&environment["machine"]);
+        add_differences(
             &mut found,
             DifferencePart::Machine,
             &machine(old_env),
@@ -55,7 +55,7 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         );
     }
     if let (StoredContent::Loads(old), StoredContent::Loads(new)) = (&old.content, &new.content) {
-        add(
+        add_differences(
             &mut found,
             DifferencePart::Machine,
             &machines(old),
@@ -83,7 +83,7 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
         plans(&mut found, &old.plan, &new.plan);
         if old.plan_files.is_some() && new.plan_files.is_some() {
             let (old, new) = (sources::plan_files(old), sources::plan_files(new));
-            add(&mut found, DifferencePart::Plan, &old, &new);
+            add_differences(&mut found, DifferencePart::Plan, &old, &new);
         }
     }
     without_repetition(found)
@@ -114,14 +114,14 @@ fn machines(records: &[Record]) -> Facts {
     [("machine".to_owned(), machines.join("\n"))].into()
 }
 
-fn facts(value: &Value) -> Facts {
+fn facts_in(value: &Value) -> Facts {
     flattened(value)
         .into_iter()
         .map(|(name, text)| (name.replace(" › ", "."), text))
         .collect()
 }
 
-fn add(found: &mut Vec<Difference>, part: DifferencePart, old: &Facts, new: &Facts) {
+fn add_differences(found: &mut Vec<Difference>, part: DifferencePart, old: &Facts, new: &Facts) {
     found.extend(between(part, old, new));
 }
 
@@ -195,7 +195,7 @@ fn variants_facts(value: &Value, part: DifferencePart) -> BTreeMap<String, Facts
     let variants = value.as_object().into_iter().flatten();
     variants
         .map(|(variant, of_it)| {
-            let mut facts = facts(of_it);
+            let mut facts = facts_in(of_it);
             // Process numbers are removed from names.
             if part == DifferencePart::Services {
                 facts = facts
@@ -223,7 +223,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
             StoredContent::Loads(_) => String::new(),
         };
         by_variant.entry(name).or_insert_with(|| {
-            let mut facts = facts(&pick(record));
+            let mut facts = facts_in(&pick(record));
             // prony chooses the ports and sockets of services, so the authority of a URL differs
             // between runs.
             if !stored.is_loads()
@@ -253,11 +253,11 @@ fn plans(found: &mut Vec<Difference>, old: &str, new: &str) {
     }
     let read = |text: &str| -> Option<Facts> {
         let table: toml::Table = text.parse().ok()?;
-        Some(facts(&serde_json::to_value(table).ok()?))
+        Some(facts_in(&serde_json::to_value(table).ok()?))
     };
     let length = |text: &str| number::plural(text.lines().count() as u64, "line", "lines");
     match (read(old), read(new)) {
-        (Some(old), Some(new)) => add(found, DifferencePart::Plan, &old, &new),
+        (Some(old), Some(new)) => add_differences(found, DifferencePart::Plan, &old, &new),
         _ => found.push(Difference {
             part: DifferencePart::Plan,
             name: "text".to_owned(),

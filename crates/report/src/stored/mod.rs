@@ -12,10 +12,10 @@ use prony_stats::runs::{RunFinding, RunPairInfo};
 
 pub use content::{LOADS_MARGIN, Stored, StoredContent};
 pub use differences::differences;
-pub use read::read;
+pub use read::read_results;
 
 /// Describes two runs, and lists their differences and findings.
-pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunPairInfo {
+pub fn describe_pair(old: (&Stored, &str), new: (&Stored, &str)) -> RunPairInfo {
     let mut findings = Vec::new();
     for (stored, label) in [old, new] {
         let all = stored.findings().into_iter();

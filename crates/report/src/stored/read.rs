@@ -21,12 +21,12 @@ const UNFINISHED: &str = "the experiment has no complete block, so there is noth
 ///
 /// # Errors
 /// Returns an error if nothing was found or a file can't be read.
-pub fn read(path: &Path) -> Result<Stored, FolderError> {
+pub fn read_results(path: &Path) -> Result<Stored, FolderError> {
     let content = if path.is_dir() {
         of_folder(path)?
     } else if path.file_name().is_some_and(|name| name == "verdict.json") {
         let dir = path.parent().unwrap_or(Path::new("."));
-        StoredContent::Experiment(Box::new(folder::read(dir)?))
+        StoredContent::Experiment(Box::new(folder::read_experiment(dir)?))
     } else if path.exists() {
         StoredContent::Loads(vec![record(path)?])
     } else if !is_pattern(path) {
@@ -49,7 +49,9 @@ fn is_pattern(path: &Path) -> bool {
 
 fn of_folder(dir: &Path) -> Result<StoredContent, FolderError> {
     if dir.join("verdict.json").exists() {
-        return Ok(StoredContent::Experiment(Box::new(folder::read(dir)?)));
+        return Ok(StoredContent::Experiment(Box::new(
+            folder::read_experiment(dir)?,
+        )));
     }
     if dir.join("state.json").exists() && dir.join("plan.toml").exists() {
         return Err(FolderError::Malformed {

@@ -184,7 +184,7 @@ mod tests {
     /// An experiment whose service `web` has the given sources.
     fn run(sources: Value) -> Stored {
         let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/demo");
-        let mut stored = stored::read(fixture.as_ref()).unwrap();
+        let mut stored = stored::read_results(fixture.as_ref()).unwrap();
         if let StoredContent::Experiment(experiment) = &mut stored.content {
             experiment.plan_files = Some(BTreeMap::new());
             experiment.environment["services"] = json!({});

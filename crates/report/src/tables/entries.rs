@@ -29,7 +29,7 @@ pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec
 }
 
 /// Builds a table with a row for each of the given entries.
-pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
+pub(crate) fn entries_table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
     Table::of(rows)
         .left("entry", |it| it.name.as_str())
         .right("requests", |it| number::count(it.started))
@@ -117,7 +117,7 @@ mod tests {
         failing.response_time_us.p50 = 1_000.0;
         failing.response_time_us.at_least = vec!["p99".to_owned()];
         failing.ok_per_s = 7.5;
-        let table = table([&failing, &entry("GET /b", 0, 0, 0.0)]);
+        let table = entries_table([&failing, &entry("GET /b", 0, 0, 0.0)]);
         let cells = |row: usize| -> Vec<String> {
             table.rows[row]
                 .iter()

@@ -12,5 +12,5 @@ pub(crate) mod times;
 mod why;
 
 pub(crate) use results::{metrics_tables, outcomes_table, result_list, results, variants_table};
-pub(crate) use standing::{Standing, change_texts, effect_of, level, standings, value};
+pub(crate) use standing::{Standing, change_texts, effect_of, level, standings, value_text};
 pub(crate) use why::{cpu_table, moved_table, whys};

@@ -3,7 +3,7 @@
 use prony_record::Outcome;
 use prony_stats::{Metric, VerdictDocument, is_named_with_factor, level_name};
 
-use super::standing::{Standing, figure, is_measured, standings};
+use super::standing::{Standing, is_measured, mean_text, standings};
 use crate::table::{Emphasis, Table, TableBuilder, TableCell, TableKind};
 use crate::{Experiment, number};
 
@@ -158,7 +158,7 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
     let mut table = name_columns(Table::of(variants), verdict, |variant| variant);
     for (heading, metric) in SHOWN {
         if is_measured(verdict, metric) {
-            table = table.right(heading, |variant| figure(verdict, variant, metric));
+            table = table.right(heading, |variant| mean_text(verdict, variant, metric));
         }
     }
     table.build()
@@ -174,7 +174,7 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
         let mut table = Table::of(&metrics).left("mean over the blocks", |metric| metric.noun());
         for &place in places {
             let name = &verdict.variants[place].name;
-            table = table.right(name, |metric| figure(verdict, place, *metric));
+            table = table.right(name, |metric| mean_text(verdict, place, *metric));
         }
         table.build()
     });
@@ -224,7 +224,8 @@ mod tests {
     #[test]
     fn only_outcomes_that_occurred_have_columns() {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
-        let read = |name| crate::folder::read(format!("{fixtures}/{name}").as_ref()).unwrap();
+        let read =
+            |name| crate::folder::read_experiment(format!("{fixtures}/{name}").as_ref()).unwrap();
         let mut experiment = read("errors");
         let table = outcomes_table(&experiment).unwrap();
         let headings: Vec<&str> = table.columns.iter().map(|(h, _)| h.as_str()).collect();

@@ -44,7 +44,7 @@ pub(crate) fn differences(document: &RunsDocument) -> Option<Table> {
 /// One metric of each variant in both runs.
 pub(crate) fn results(document: &RunsDocument, metric: Metric) -> Table {
     let all = document.comparisons.iter();
-    let table = Table::of(all.filter(|between| between.metric == metric)).left("", name);
+    let table = Table::of(all.filter(|between| between.metric == metric)).left("", variant_name);
     value_columns(table, document)
         .right("change", |it| change_texts(it.metric, &it.effect).0)
         .right("95% interval", |it| change_texts(it.metric, &it.effect).1)
@@ -53,7 +53,7 @@ pub(crate) fn results(document: &RunsDocument, metric: Metric) -> Table {
 }
 
 /// The name of the variant, or `the load`.
-pub(crate) fn name(between: &RunComparison) -> &str {
+pub(crate) fn variant_name(between: &RunComparison) -> &str {
     match between.name.as_str() {
         "" => "the load",
         name => name,
@@ -66,7 +66,9 @@ fn value_columns<'a>(
     document: &RunsDocument,
 ) -> TableBuilder<&'a RunComparison> {
     let shown = |it: &RunComparison, value: Option<f64>| {
-        value.map_or("–".to_owned(), |value| super::value(it.metric, value))
+        value.map_or("–".to_owned(), |value| {
+            super::value_text(it.metric, value)
+        })
     };
     table
         .right(&document.old.label, |it| shown(it, it.old))
@@ -96,7 +98,7 @@ pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<Strin
     let same =
         (!same.is_empty()).then(|| format!("No change was established in: {}.", same.join(", ")));
     let table = Table::of(changed)
-        .left("", name)
+        .left("", variant_name)
         .left("metric", |it| it.metric.noun());
     let table = value_columns(table, document)
         // The interval shares a column with the change, so all columns fit on a page.

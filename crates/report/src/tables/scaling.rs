@@ -1,9 +1,9 @@
 //! Tables of metrics against numeric factors.
 
 use prony_stats::{Metric, Scaling, VerdictDocument};
-use prony_wording::scaling::name;
+use prony_wording::scaling::other_levels;
 
-use super::value;
+use super::value_text;
 use crate::number;
 use crate::table::Table;
 
@@ -24,18 +24,18 @@ pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scali
 
 /// A row for each scaling line: its points, then the columns that
 /// [`SCALING_COLUMNS`](crate::captions::SCALING_COLUMNS) explains.
-pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
+pub(crate) fn scaling_table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     let mut numbers: Vec<u32> = lines
         .iter()
         .flat_map(|line| line.points.iter().map(|point| point.at))
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let mut table = Table::of(lines.iter().copied()).left("", name);
+    let mut table = Table::of(lines.iter().copied()).left("", other_levels);
     for number in numbers {
         table = table.right(&format!("{factor} = {number}"), |line| {
             let point = line.points.iter().find(|point| point.at == number);
-            point.map_or("–".to_owned(), |point| value(metric, point.level()))
+            point.map_or("–".to_owned(), |point| value_text(metric, point.level()))
         });
     }
     table = table.right("efficiency", efficiency).right("slope", slope);
@@ -52,7 +52,7 @@ fn efficiency(line: &Scaling) -> String {
 
 fn slope(line: &Scaling) -> String {
     let sign = if line.slope < 0.0 { "−" } else { "+" };
-    format!("{sign}{}", value(line.metric, line.slope.abs()))
+    format!("{sign}{}", value_text(line.metric, line.slope.abs()))
 }
 
 fn r_squared(line: &Scaling) -> String {
@@ -91,7 +91,7 @@ mod tests {
         };
         let long = line("1K", &[(1, 100.0), (2, 180.0), (4, 200.0)], Some(0.7531));
         let short = line("10K", &[(1, 100.0), (4, 200.0)], None);
-        let table = table("cores", Metric::RatePerS, &[&long, &short]);
+        let table = scaling_table("cores", Metric::RatePerS, &[&long, &short]);
         let text = table.to_text("");
         for part in [
             "cores = 1",

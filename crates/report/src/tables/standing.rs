@@ -5,14 +5,14 @@ use prony_wording::Change;
 use prony_wording::verdict::word;
 
 /// Formats a value of a metric with its unit.
-pub(crate) fn value(metric: Metric, value: f64) -> String {
+pub(crate) fn value_text(metric: Metric, value: f64) -> String {
     metric.unit().shown(value)
 }
 
 /// Formats the mean of a metric over a variant's blocks, as in all output; `–` if the metric was
 /// not measured.
-pub(crate) fn figure(verdict: &VerdictDocument, variant: usize, metric: Metric) -> String {
-    level(verdict, variant, metric).map_or("–".to_owned(), |level| value(metric, level))
+pub(crate) fn mean_text(verdict: &VerdictDocument, variant: usize, metric: Metric) -> String {
+    level(verdict, variant, metric).map_or("–".to_owned(), |level| value_text(metric, level))
 }
 
 /// The mean of a metric over a variant's blocks.
@@ -117,7 +117,7 @@ pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standi
         let (change, interval) = texts.unwrap_or_default();
         Standing {
             variant,
-            figure: figure(verdict, variant, metric),
+            figure: mean_text(verdict, variant, metric),
             change,
             interval,
             verdict: match compared {

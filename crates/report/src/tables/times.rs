@@ -20,7 +20,7 @@ struct TimeColumn<'a> {
 
 /// A column for each kind of time that was measured, and a row for each percentile or other
 /// statistic.
-pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
+pub(crate) fn times_table(record: &Record, percentiles: &[f64]) -> Table {
     let mut ascending = percentiles.to_vec();
     ascending.sort_by(f64::total_cmp);
     ascending.dedup();
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn rows_ascend_and_include_any_percentile() {
         let times: Vec<u64> = (1..=1000).collect();
-        let table = table(&record(&times, &[2_000; 20]), &[99.0, 50.0, 99.5, 12.5]);
+        let table = times_table(&record(&times, &[2_000; 20]), &[99.0, 50.0, 99.5, 12.5]);
         let names: Vec<&str> = table.rows.iter().map(|row| row[0].main()).collect();
         assert_eq!(
             names,
@@ -177,7 +177,7 @@ mod tests {
         let mut older = record(&[100, 200], &[]);
         older.histograms.clear();
         (older.response_time_us.p75, older.response_time_us.stdev) = (None, None);
-        let table = table(&older, &[50.0, 75.0]);
+        let table = times_table(&older, &[50.0, 75.0]);
         let cells: Vec<&str> = table.rows.iter().map(|row| row[1].main()).collect();
         assert_eq!(cells[2], "–");
         assert_eq!(cells[5], "–");

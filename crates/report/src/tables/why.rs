@@ -6,7 +6,7 @@ use prony_stats::{Explanation, Metric, Verdict, VerdictDocument, changed_cost};
 use prony_wording::moved_noun;
 use prony_wording::why::relation;
 
-use super::standing::{change_texts, figure, is_measured, level, value};
+use super::standing::{change_texts, is_measured, level, mean_text, value_text};
 use crate::table::Table;
 
 /// The explanations of established differences, and of pairs whose CPU time or instructions per
@@ -29,8 +29,8 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
 pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     let table = Table::of(why.moved.iter().take(rows_max))
         .left("what changed", moved_noun)
-        .right("variant", |it| value(it.metric, it.value))
-        .right("baseline", |it| value(it.metric, it.against_value))
+        .right("variant", |it| value_text(it.metric, it.value))
+        .right("baseline", |it| value_text(it.metric, it.against_value))
         .right("change", |it| {
             match change_texts(it.metric, &it.effect).0.as_str() {
                 "" => "–".to_owned(),
@@ -66,7 +66,7 @@ pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
     let mut table = Table::of(0..verdict.variants.len())
         .left("", |place| verdict.variants[place].name.as_str())
         .right("CPU per request", |place| {
-            figure(verdict, place, Metric::ServerCpuUsPerRequest)
+            mean_text(verdict, place, Metric::ServerCpuUsPerRequest)
         })
         .right("user", |place| share(place, modes[0]))
         .right("system", |place| share(place, modes[1]));
@@ -79,13 +79,15 @@ pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
         table = table.right(&format!("of {service}"), |place| {
             let services = &verdict.variants[place].service_cpu_us_per_request;
             services.get(service).map_or("–".to_owned(), |cpu| {
-                value(modes[0], cpu.level(Metric::ServerCpuUsPerRequest))
+                value_text(modes[0], cpu.level(Metric::ServerCpuUsPerRequest))
             })
         });
     }
     let softirq = Metric::HostSoftirqUsPerRequest;
     if is_measured(verdict, softirq) {
-        table = table.right("machine's softirq", |place| figure(verdict, place, softirq));
+        table = table.right("machine's softirq", |place| {
+            mean_text(verdict, place, softirq)
+        });
     }
     Some(table.build())
 }

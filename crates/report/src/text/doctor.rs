@@ -57,7 +57,7 @@ fn one<'d>(
         }
     }
     for lines in alike {
-        out += &seen(&lines, paint);
+        out += &observed_lines(&lines, paint);
         let known = explained
             .iter()
             .find(|(known, _)| is_explained_alike(known, lines[0]));
@@ -106,7 +106,7 @@ fn is_explained_alike(a: &StoredCheck, b: &StoredCheck) -> bool {
 }
 
 /// The observed values, one line each.
-fn seen(lines: &[&StoredCheck], paint: Paint) -> String {
+fn observed_lines(lines: &[&StoredCheck], paint: Paint) -> String {
     let level = lines[0].level;
     let word = match level {
         CheckLevel::Ok => "ok",

@@ -25,7 +25,7 @@ fn fixtures() -> PathBuf {
 }
 
 fn experiment(name: &str) -> Experiment {
-    folder::read(&fixtures().join(name)).unwrap()
+    folder::read_experiment(&fixtures().join(name)).unwrap()
 }
 
 /// Every output as text without markup, with single spaces.
@@ -110,7 +110,7 @@ fn figures_and_their_ratio_agree() {
 
 #[test]
 fn conditions_print_the_figures_of_the_report() {
-    let stored = prony_report::stored::read(
+    let stored = prony_report::stored::read_results(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo"),
     )
     .unwrap();
@@ -215,7 +215,9 @@ fn verdicts_that_an_earlier_version_withheld_keep_their_reason() {
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("verdict.json"), document.to_string()).unwrap();
-    let verdict = prony_report::folder::read(folder.path()).unwrap().verdict;
+    let verdict = prony_report::folder::read_experiment(folder.path())
+        .unwrap()
+        .verdict;
     let mut withheld = verdict.comparisons.iter();
     let withheld = withheld.find(|it| it.verdict == Verdict::Withheld).unwrap();
     let Some(WithheldBecause::Stated(reason)) = &withheld.withheld else {

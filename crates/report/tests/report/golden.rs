@@ -31,7 +31,7 @@ fn tests() -> PathBuf {
 }
 
 fn experiment(name: &str) -> Experiment {
-    folder::read(&tests().join("fixtures").join(name)).unwrap()
+    folder::read_experiment(&tests().join("fixtures").join(name)).unwrap()
 }
 
 fn load(name: &str) -> Record {

@@ -16,7 +16,7 @@ fn fixtures() -> std::path::PathBuf {
 }
 
 fn experiment() -> Experiment {
-    folder::read(&fixtures().join("gunicorn-sockets")).unwrap()
+    folder::read_experiment(&fixtures().join("gunicorn-sockets")).unwrap()
 }
 
 fn load() -> Record {
@@ -221,7 +221,7 @@ fn stored_numbers_that_no_run_has_are_refused() {
 
 #[test]
 fn a_column_that_cannot_wrap_may_exceed_the_width() {
-    let mut experiment = folder::read(&fixtures().join("errors")).unwrap();
+    let mut experiment = folder::read_experiment(&fixtures().join("errors")).unwrap();
     experiment.verdict.comparisons[0].effect.ratio = Some(1e300);
     let widest = printed(&report(&experiment)).lines().map(str::len).max();
     assert!(widest > Some(300), "{widest:?}");
@@ -291,7 +291,7 @@ fn an_interrupted_block_is_in_no_chart() {
 #[test]
 fn invalid_folders_are_refused_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
-    let refused = || folder::read(dir.path()).unwrap_err().to_string();
+    let refused = || folder::read_experiment(dir.path()).unwrap_err().to_string();
     assert!(refused().contains("no verdict.json"));
     std::fs::write(dir.path().join("verdict.json"), "{").unwrap();
     assert!(refused().contains("verdict.json: "));
@@ -300,7 +300,12 @@ fn invalid_folders_are_refused_with_a_reason() {
     std::fs::write(dir.path().join("verdict.json"), later).unwrap();
     assert!(refused().contains("prony.verdict/9"));
     std::fs::write(dir.path().join("verdict.json"), other).unwrap();
-    assert!(folder::read(dir.path()).unwrap().trials.is_empty());
+    assert!(
+        folder::read_experiment(dir.path())
+            .unwrap()
+            .trials
+            .is_empty()
+    );
 
     let trial = dir.path().join("trials/1-whatever");
     std::fs::create_dir_all(&trial).unwrap();
@@ -309,13 +314,18 @@ fn invalid_folders_are_refused_with_a_reason() {
         trial.join("record.json"),
     )
     .unwrap();
-    assert!(folder::read(dir.path()).unwrap().trials.is_empty());
+    assert!(
+        folder::read_experiment(dir.path())
+            .unwrap()
+            .trials
+            .is_empty()
+    );
     std::fs::write(
         trial.join("trial.json"),
         r#"{"block": 1, "variant": 1, "more": 0}"#,
     )
     .unwrap();
-    let read = folder::read(dir.path()).unwrap();
+    let read = folder::read_experiment(dir.path()).unwrap();
     assert_eq!((read.trials[0].block, read.trials[0].variant), (1, 1));
     std::fs::write(trial.join("trial.json"), r#"{"block": 1, "variant": 7}"#).unwrap();
     assert!(refused().contains("trial.json: the verdict has no variant"));

@@ -156,7 +156,7 @@ fn buckets_are_cumulative() {
 
 #[test]
 fn trials_of_a_variant_add_up_under_its_labels() {
-    let stored = stored::read(&fixtures().join("gunicorn-sockets")).unwrap();
+    let stored = stored::read_results(&fixtures().join("gunicorn-sockets")).unwrap();
     let StoredContent::Experiment(experiment) = stored.content else {
         panic!("an experiment");
     };

@@ -20,7 +20,7 @@ fn tests() -> PathBuf {
 }
 
 fn fixture(name: &str) -> Stored {
-    let mut stored = stored::read(&tests().join("fixtures").join(name)).unwrap();
+    let mut stored = stored::read_results(&tests().join("fixtures").join(name)).unwrap();
     stored.source = format!("prony-runs/{name}");
     stored
 }
@@ -65,7 +65,7 @@ fn another_day() -> Stored {
 const LABELS: [&str; 2] = ["stored", "new"];
 
 fn compared(old: &Stored, new: &Stored) -> RunsDocument {
-    let about = stored::about((old, LABELS[0]), (new, LABELS[1]));
+    let about = stored::describe_pair((old, LABELS[0]), (new, LABELS[1]));
     let mut document = runs::compare(about, &old.run(), &new.run(), Some(0.05));
     prony_wording::runs::compose(&mut document);
     document
@@ -207,7 +207,7 @@ fn a_pattern_and_a_folder_are_several_loads() {
     }
     fs::write(dir.path().join("notes.txt"), "not a record").unwrap();
     for source in [dir.path().to_owned(), dir.path().join("*.json")] {
-        assert_eq!(stored::read(&source).unwrap().records().len(), 2);
+        assert_eq!(stored::read_results(&source).unwrap().records().len(), 2);
     }
     for (wrong, reason) in [
         ("none-*.json", "no file matches"),
@@ -222,11 +222,11 @@ fn a_pattern_and_a_folder_are_several_loads() {
             }
             name => dir.path().join(name),
         };
-        let error = stored::read(&path).unwrap_err().to_string();
+        let error = stored::read_results(&path).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
     fs::write(dir.path().join("c.json"), "{}").unwrap();
-    let error = stored::read(dir.path()).unwrap_err().to_string();
+    let error = stored::read_results(dir.path()).unwrap_err().to_string();
     assert!(error.contains("c.json"), "{error}");
 }
 

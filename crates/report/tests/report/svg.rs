@@ -12,7 +12,7 @@ fn fixtures() -> std::path::PathBuf {
 }
 
 fn experiment(name: &str) -> Experiment {
-    folder::read(&fixtures().join(name)).unwrap()
+    folder::read_experiment(&fixtures().join(name)).unwrap()
 }
 
 fn names(files: &[SvgFile]) -> Vec<&str> {

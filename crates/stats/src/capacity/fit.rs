@@ -144,7 +144,7 @@ pub(super) fn refined(points: &[FitPoint], log_rate: f64, reach: f64) -> f64 {
     if near.len() < LINE_POINTS_MIN || ends.is_none_or(jumps) {
         return log_rate;
     }
-    match line(&near, log_rate) {
+    match fitted_edge(&near, log_rate) {
         Some(offset) => log_rate + offset.clamp(-2.0 * reach, 2.0 * reach),
         None => log_rate,
     }
@@ -152,7 +152,7 @@ pub(super) fn refined(points: &[FitPoint], log_rate: f64, reach: f64) -> f64 {
 
 /// Fits `ln excess = level + slope * (log_rate - origin)` and returns the position of the edge
 /// relative to the origin, or `None` if the points don't determine the line.
-fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
+fn fitted_edge(points: &[FitPoint], origin: f64) -> Option<f64> {
     let (mut level, mut slope) = (0.0, SLOPE_FIRST);
     let mut sums = LineSums::default();
     for _ in 0..LINE_STEPS {

@@ -48,7 +48,7 @@ impl Gate {
     ///
     /// Returns the position of the first error and the accepted alternatives.
     pub fn parse(input: &str, known: &GateScope) -> Result<Gate, GateError> {
-        parser::parse(input, known)
+        parser::parse_gate(input, known)
     }
 
     /// Parses a requirement, which fails if a gate with the same text would pass. Results show it

@@ -9,7 +9,7 @@ use crate::comparison::Verdict;
 use crate::metric::{Metric, Scale};
 use crate::quantity::{self, Quantity};
 
-pub(super) fn parse(input: &str, known: &GateScope) -> Result<Gate, GateError> {
+pub(super) fn parse_gate(input: &str, known: &GateScope) -> Result<Gate, GateError> {
     let mut reader = GateParser {
         input,
         at: 0,

@@ -107,7 +107,7 @@ impl Connection {
         payload: &[u8],
     ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
-        let increment = number(payload) & U31_MAX;
+        let increment = first_u32(payload) & U31_MAX;
         if header.stream == 0 {
             if increment == 0 {
                 return Err(Violation::ZeroIncrement);
@@ -147,7 +147,7 @@ impl Connection {
         };
         let tag = self.streams.at(slot).tag;
         self.streams.close(slot);
-        let code = ErrorCode(number(payload));
+        let code = ErrorCode(first_u32(payload));
         let unprocessed = code == ErrorCode::REFUSED_STREAM;
         Ok(Some(ConnectionEvent::Reset {
             tag,
@@ -164,7 +164,7 @@ impl Connection {
     ) -> Result<Option<ConnectionEvent<'static>>, Violation> {
         self.note_idle_frame()?;
         let (last_stream, code) = payload.split_at(4);
-        let last_stream = number(last_stream) & U31_MAX;
+        let last_stream = first_u32(last_stream) & U31_MAX;
         if let ConnectionState::GoingAway {
             last_stream: before,
             ..
@@ -173,7 +173,7 @@ impl Connection {
         {
             return Err(Violation::GoAwayIncreased);
         }
-        let code = ErrorCode(number(code));
+        let code = ErrorCode(first_u32(code));
         self.state = ConnectionState::GoingAway { last_stream, code };
         self.reading = ReadState::Unprocessed(0);
         Ok(Some(ConnectionEvent::GoAway { last_stream, code }))
@@ -222,7 +222,7 @@ impl Connection {
 }
 
 /// Returns the first 32 bits of a payload, which must be at least that long.
-fn number(payload: &[u8]) -> u32 {
+fn first_u32(payload: &[u8]) -> u32 {
     payload
         .first_chunk()
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))

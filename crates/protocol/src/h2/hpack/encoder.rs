@@ -12,7 +12,7 @@ impl FieldCoding for Hpack {
     /// Appends a field: as an index into the static table, or as a literal without indexing (RFC
     /// 7541 §6.1, §6.2.2).
     fn encode_field(name: &str, value: &str, out: &mut Vec<u8>) {
-        match static_table::find(name, value) {
+        match static_table::find_index(name, value) {
             Some((index, true)) => encode_integer(7, 0x80, index, out),
             Some((index, false)) => {
                 encode_integer(4, 0, index, out);
@@ -28,7 +28,7 @@ impl FieldCoding for Hpack {
 
     /// Appends the beginning of a literal field without indexing (RFC 7541 §6.2.2).
     fn encode_name(name: &str, out: &mut Vec<u8>) {
-        match static_table::find(name, "") {
+        match static_table::find_index(name, "") {
             Some((index, _)) => encode_integer(4, 0, index, out),
             None => {
                 out.push(0);

@@ -83,7 +83,7 @@ pub(super) fn entries() -> &'static [Field; ENTRIES] {
 }
 
 /// Returns the index of an entry with this name, and whether its value matches too.
-pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
+pub(super) fn find_index(name: &str, value: &str) -> Option<(usize, bool)> {
     find_text(&TEXTS, name, value).map(|(at, is_same)| (at + 1, is_same))
 }
 
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn what_is_there_is_found() {
-        assert_eq!(find(":method", "GET"), Some((2, true)));
-        assert_eq!(find(":method", "PUT"), Some((2, false)));
-        assert_eq!(find("user-agent", "x"), Some((58, false)));
-        assert_eq!(find("www-authenticate", ""), Some((61, true)));
-        assert_eq!(find("x-own", ""), None);
+        assert_eq!(find_index(":method", "GET"), Some((2, true)));
+        assert_eq!(find_index(":method", "PUT"), Some((2, false)));
+        assert_eq!(find_index("user-agent", "x"), Some((58, false)));
+        assert_eq!(find_index("www-authenticate", ""), Some((61, true)));
+        assert_eq!(find_index("x-own", ""), None);
     }
 }

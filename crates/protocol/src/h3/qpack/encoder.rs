@@ -14,7 +14,7 @@ pub(crate) struct Qpack;
 impl FieldCoding for Qpack {
     /// Appends a field: as an index into the static table (RFC 9204 §4.5.2), or as a literal.
     fn encode_field(name: &str, value: &str, out: &mut Vec<u8>) {
-        if let Some((index, true)) = static_table::find(name, value) {
+        if let Some((index, true)) = static_table::find_index(name, value) {
             encode_integer(6, 0b1100_0000, index, out);
             return;
         }
@@ -25,7 +25,7 @@ impl FieldCoding for Qpack {
     /// Appends the beginning of a literal field, with the name of a static entry (RFC 9204 §4.5.4)
     /// or with a literal name (§4.5.6).
     fn encode_name(name: &str, out: &mut Vec<u8>) {
-        match static_table::find(name, "") {
+        match static_table::find_index(name, "") {
             Some((index, _)) => encode_integer(4, 0b0101_0000, index, out),
             None => encode_string(3, 0b0010_0000, name, out),
         }

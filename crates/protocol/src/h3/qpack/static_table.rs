@@ -122,7 +122,7 @@ pub(super) fn entries() -> &'static [Field; ENTRIES] {
 }
 
 /// Returns the index of an entry with this name, and whether its value matches too.
-pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
+pub(super) fn find_index(name: &str, value: &str) -> Option<(usize, bool)> {
     find_text(&TEXTS, name, value)
 }
 
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn entries_are_found_by_name_and_value() {
-        assert_eq!(find(":method", "GET"), Some((17, true)));
-        assert_eq!(find(":method", "PATCH"), Some((15, false)));
-        assert_eq!(find(":authority", "x"), Some((0, false)));
-        assert_eq!(find("user-agent", ""), Some((95, true)));
-        assert_eq!(find("x-own", ""), None);
+        assert_eq!(find_index(":method", "GET"), Some((17, true)));
+        assert_eq!(find_index(":method", "PATCH"), Some((15, false)));
+        assert_eq!(find_index(":authority", "x"), Some((0, false)));
+        assert_eq!(find_index("user-agent", ""), Some((95, true)));
+        assert_eq!(find_index("x-own", ""), None);
     }
 }

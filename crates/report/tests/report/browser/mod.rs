@@ -60,7 +60,7 @@ fn pages() -> Vec<Page> {
         .map(|(name, verdict, figures)| Page {
             name: name.to_owned(),
             html: html::render(&Document::of_experiment(
-                &folder::read(&fixtures.join(name)).unwrap(),
+                &folder::read_experiment(&fixtures.join(name)).unwrap(),
             )),
             verdict,
             figures,

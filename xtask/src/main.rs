@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Some((&"bench", rest)) => bench::run(rest),
         Some((&"docs", [])) => Ok(docs::build_and_run(docs::Mode::Write)),
         Some((&"docs", ["--check"])) => Ok(docs::build_and_run(docs::Mode::Check)),
-        Some((&"package", [])) => Ok(package::check()),
+        Some((&"package", [])) => Ok(package::check_packages()),
         Some((&"archive", [name])) => package::archive(name),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{USAGE}");

@@ -20,7 +20,7 @@ const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LI
 
 /// Packages every crate and builds it from its package alone, as `cargo publish` does before an
 /// upload.
-pub(crate) fn check() -> Ending {
+pub(crate) fn check_packages() -> Ending {
     let status = cargo(&["publish", "--dry-run", "--workspace", "--allow-dirty"])
         .stdin(Stdio::null())
         .status();

@@ -13,7 +13,7 @@ use crate::HELLO;
 use crate::alarm::Alarm;
 use crate::body::Body;
 use crate::fault::Fault;
-use crate::quantity::SIZE_MAX_BYTES;
+use crate::path_value::SIZE_MAX_BYTES;
 use crate::route::{AfterDelay, NoRoute, PATHS, Route, route};
 use crate::stall::{FreezeGate, FreezeSchedule};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::fault::Fault;
-use crate::quantity::{BadPathValue, size, time};
+use crate::path_value::{BadPathValue, size, time};
 use crate::stall::FreezeSchedule;
 
 /// List of all paths with their responses. It is also the beginning of the body of a response with

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::WithheldBecause;
 use crate::estimate::Interval;
-use crate::quantity::Quantity;
+use crate::observable::Observable;
 
 /// Outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct GateResult {
     pub gate: String,
     /// Name of the variant; empty for a load.
     pub name: String,
-    /// Name of the measured quantity; `verdict` for a gate on verdicts.
+    /// Name of the measured value; `verdict` for a gate on verdicts.
     pub measure: String,
     /// Outcome of the gate.
     pub ruling: GateOutcome,
@@ -76,7 +76,7 @@ pub struct GateJudgement {
     pub gate: String,
     /// Name of the variant; empty for a load.
     pub name: String,
-    /// Name of the measured quantity; `verdict` for a gate on verdicts.
+    /// Name of the measured value; `verdict` for a gate on verdicts.
     pub measure: String,
     /// Outcome of the gate.
     pub ruling: GateOutcome,
@@ -115,11 +115,11 @@ pub enum GateBasis {
     Verdict(String),
     /// The stored run has no matching variant.
     NoReference,
-    /// The run itself withheld its verdict on the quantity.
+    /// The run itself withheld its verdict on it.
     Withheld(WithheldBecause),
     /// A share without a denominator, because no request completed.
     NoRequests,
-    /// The quantity was not measured in these trials, or in none if there are no numbers.
+    /// The value was not measured in these trials, or in none if there are no numbers.
     NotMeasured {
         /// Unit of the trials.
         unit: TrialUnit,
@@ -150,8 +150,8 @@ pub enum GateBasis {
     },
     /// A value, compared with a limit in its own unit.
     Value {
-        /// Quantity that was measured.
-        quantity: Quantity,
+        /// Value that was measured.
+        observable: Observable,
         /// Number of trials.
         trials: usize,
         /// Unit of the trials.
@@ -159,8 +159,8 @@ pub enum GateBasis {
     },
     /// A value, compared with that of a reference.
     Relative {
-        /// Quantity that was measured.
-        quantity: Quantity,
+        /// Value that was measured.
+        observable: Observable,
         /// Name of the reference.
         against: String,
         /// Factor by which the reference's value was multiplied.

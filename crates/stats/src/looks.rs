@@ -250,9 +250,9 @@ impl CrossedMass {
     fn with_level(mut self, level: f64, blocks: u32) -> CrossedMass {
         let from = cosine(level, blocks);
         for cell in 0..=GRID_CELLS {
-            let centre = cell as f64 / GRID_CELLS as f64;
+            let center = cell as f64 / GRID_CELLS as f64;
             let half = 0.5 / GRID_CELLS as f64;
-            let (low, high) = ((centre - half).max(0.0), (centre + half).min(1.0));
+            let (low, high) = ((center - half).max(0.0), (center + half).min(1.0));
             if high <= from {
                 continue;
             }

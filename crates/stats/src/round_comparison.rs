@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Effect;
 use crate::design::Levels;
 
-/// Quantity that is compared between the slices of a round.
+/// Value that is compared between the slices of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundMetric {
@@ -46,7 +46,7 @@ pub struct RoundComparison {
     pub name: String,
     /// Name of the variant's baseline in sentences.
     pub against_name: String,
-    /// Quantity that is compared between slices.
+    /// Value that is compared between slices.
     pub metric: RoundMetric,
     /// Effect and interval computed from blocks. For rates, these are copied from the comparison on
     /// `rate_per_s`.

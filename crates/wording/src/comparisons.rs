@@ -139,7 +139,7 @@ pub fn withheld_reason(because: &WithheldBecause, comparison: &Comparison) -> St
     reason(because, comparison.metric.noun(), sides)
 }
 
-/// Like [`withheld_reason`], for a quantity with a noun. `sides` contains the names of the variant
+/// Like [`withheld_reason`], for an observable with a noun. `sides` contains the names of the variant
 /// and of its baseline.
 pub(crate) fn reason(because: &WithheldBecause, noun: &str, sides: [&str; 2]) -> String {
     match because {

@@ -52,22 +52,22 @@ fn value_text(value: &MeasuredValue) -> String {
         }
         MeasuredValue::Count(count) => number::count(*count),
         MeasuredValue::Value {
-            quantity,
+            observable,
             judged,
             plain,
             failed,
             ended,
         } => {
             if *failed == 0 || *plain == Some(*judged) {
-                return quantity.shown(*judged);
+                return observable.shown(*judged);
             }
             let judged = if judged.is_finite() {
-                quantity.shown(*judged)
+                observable.shown(*judged)
             } else {
                 "beyond every limit".to_owned()
             };
             let plain = plain.map_or(String::new(), |plain| {
-                let plain = quantity.shown(plain);
+                let plain = observable.shown(plain);
                 format!("; {plain} among the successful responses")
             });
             let (failed, ended) = (number::count(*failed), number::count(*ended));

@@ -2,7 +2,7 @@
 
 use prony_record::{measure::Amount, number};
 use prony_stats::gate::{
-    GateBasis, GateJudgement, GateNumbers, GateResult, GateScale, Quantity, TrialUnit,
+    GateBasis, GateJudgement, GateNumbers, GateResult, GateScale, Observable, TrialUnit,
 };
 
 use crate::change::Change;
@@ -76,15 +76,15 @@ fn sentence(judged: &GateJudgement) -> String {
         ) => of_count(&subject, (*count, *whole), *is_share, *limit),
         (
             GateBasis::Value {
-                quantity,
+                observable,
                 trials,
                 unit,
             },
             Some(numbers),
-        ) => fixed(&subject, quantity, numbers, &units(*trials, *unit)),
+        ) => fixed(&subject, observable, numbers, &units(*trials, *unit)),
         (
             GateBasis::Relative {
-                quantity,
+                observable,
                 against,
                 factor,
                 trials,
@@ -93,17 +93,17 @@ fn sentence(judged: &GateJudgement) -> String {
             Some(numbers),
         ) => {
             let units = units(*trials, *unit);
-            relative(&subject, against, quantity, *factor, numbers, &units)
+            relative(&subject, against, observable, *factor, numbers, &units)
         }
         (GateBasis::Value { .. } | GateBasis::Relative { .. }, None) => String::new(),
     }
 }
 
 /// Subject of every sentence about a gate: `p99 of new`, or `p99` for a load.
-fn subject(quantity: &str, variant: &str) -> String {
+fn subject(observable: &str, variant: &str) -> String {
     match variant {
-        "" => quantity.to_owned(),
-        variant => format!("{quantity} of {variant}"),
+        "" => observable.to_owned(),
+        variant => format!("{observable} of {variant}"),
     }
 }
 
@@ -151,8 +151,8 @@ fn of_count(subject: &str, (count, whole): (u64, u64), is_share: bool, limit: f6
 }
 
 /// Returns `p99 of new is 61.3 ms (95% interval 58.0 ms to 64.8 ms, 8 blocks); the limit is 50 ms`.
-fn fixed(subject: &str, quantity: &Quantity, numbers: &GateNumbers, units: &str) -> String {
-    let shown = |value| quantity.shown(value);
+fn fixed(subject: &str, observable: &Observable, numbers: &GateNumbers, units: &str) -> String {
+    let shown = |value| observable.shown(value);
     let GateNumbers { value, limit, .. } = *numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
     // After rounding, the value may look equal to the limit, which would seem to contradict the
@@ -174,7 +174,7 @@ fn fixed(subject: &str, quantity: &Quantity, numbers: &GateNumbers, units: &str)
 fn relative(
     subject: &str,
     against: &str,
-    quantity: &Quantity,
+    observable: &Observable,
     factor: f64,
     numbers: &GateNumbers,
     units: &str,
@@ -195,7 +195,7 @@ fn relative(
     }
     let signed = |value: f64| {
         let plus = if value > 0.0 { "+" } else { "" };
-        format!("{plus}{}", quantity.shown(value))
+        format!("{plus}{}", observable.shown(value))
     };
     let times = match factor {
         1.0 => String::new(),

@@ -78,7 +78,7 @@ pub(super) fn all_met(outcome: &Outcome) -> bool {
 mod tests {
     use super::super::engine::tests::{costs, outcome};
     use super::super::figures::{Measure, Values};
-    use super::super::targets::{at_most, shown};
+    use super::super::targets::{at_most, without_limit};
     use super::*;
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(judgement.target.as_deref(), Some(text));
         assert_eq!(judgement.met, Some(true));
         assert_eq!(judge_target(&equal, &found(1.0)).met, Some(false));
-        let memory = judge_target(&shown(Measure::PeakMemory), &found(0.0));
+        let memory = judge_target(&without_limit(Measure::PeakMemory), &found(0.0));
         assert_eq!(
             (memory.measured.as_str(), memory.met),
             ("memory: 41 MiB", None)

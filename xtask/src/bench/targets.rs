@@ -32,7 +32,7 @@ pub(super) enum Limit {
 pub(super) const fn at_most(measure: Measure, limit: f64) -> Target {
     Target {
         limit: Some(Limit::AtMost(limit)),
-        ..shown(measure)
+        ..without_limit(measure)
     }
 }
 
@@ -40,12 +40,12 @@ pub(super) const fn at_most(measure: Measure, limit: f64) -> Target {
 pub(super) const fn at_least(measure: Measure, limit: f64) -> Target {
     Target {
         limit: Some(Limit::AtLeast(limit)),
-        ..shown(measure)
+        ..without_limit(measure)
     }
 }
 
 /// Requires nothing.
-pub(super) const fn shown(measure: Measure) -> Target {
+pub(super) const fn without_limit(measure: Measure) -> Target {
     Target {
         tool: Tool::Prony,
         measure,

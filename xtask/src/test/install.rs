@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::packages::{self, Need, Probe, Selection};
+use super::packages::{self, Detection, Need, Selection};
 use crate::cargo::{cargo, workspace_root};
 use crate::ending::Ending;
 
@@ -222,10 +222,12 @@ fn is_root() -> bool {
 }
 
 fn is_met(need: &Need) -> bool {
-    match need.probe {
-        Probe::Program(names) => names.iter().any(|n| find_program(n).is_some()),
-        Probe::PythonModule(module) => succeeds(&python(), &["-c", &format!("import {module}")]),
-        Probe::Browser(names) => names
+    match need.detection {
+        Detection::Program(names) => names.iter().any(|n| find_program(n).is_some()),
+        Detection::PythonModule(module) => {
+            succeeds(&python(), &["-c", &format!("import {module}")])
+        }
+        Detection::Browser(names) => names
             .iter()
             .filter_map(|n| find_program(n))
             .any(|p| succeeds(&p, &["--version"])),

@@ -9,7 +9,7 @@ pub(crate) struct Need {
     /// Reason why the program or module is needed, shown to the user.
     pub(crate) why: &'static str,
     /// Check that detects whether the requirement is met.
-    pub(crate) probe: Probe,
+    pub(crate) detection: Detection,
     /// Name of the Debian package.
     pub(crate) package: &'static str,
     /// Source for `go install`, used on systems other than Debian and Ubuntu, or if there is no
@@ -19,7 +19,7 @@ pub(crate) struct Need {
 
 /// Method of detecting whether a requirement is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probe {
+pub(crate) enum Detection {
     /// One of these programs is in `PATH`.
     Program(&'static [&'static str]),
     /// The Python that runs gunicorn can import this module.
@@ -70,7 +70,7 @@ const fn program(
     Need {
         name,
         why,
-        probe: Probe::Program(programs),
+        detection: Detection::Program(programs),
         package,
         source: None,
     }
@@ -93,7 +93,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "Django",
         why: "the website that studies/gunicorn-sockets serves",
-        probe: Probe::PythonModule("django"),
+        detection: Detection::PythonModule("django"),
         package: "python3-django",
         source: None,
     },
@@ -130,7 +130,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "Chromium",
         why: "the test of the HTML report in a headless browser",
-        probe: Probe::Browser(BROWSERS),
+        detection: Detection::Browser(BROWSERS),
         package: "chromium",
         source: None,
     },
@@ -203,7 +203,7 @@ pub(crate) fn select(
                 need.package
             );
             selection.unavailable.push((need, remedy));
-        } else if is_ubuntu(os_release) && matches!(need.probe, Probe::Browser(_)) {
+        } else if is_ubuntu(os_release) && matches!(need.detection, Detection::Browser(_)) {
             let remedy = "Ubuntu's packages only contain a stub that refers to snap; install \
                 Google Chrome's .deb, or run `snap install chromium`";
             selection.unavailable.push((need, remedy.to_string()));

@@ -146,7 +146,7 @@ impl ExperimentFolder {
         // Exit status 1: the experiment is complete and a verdict is withheld, which is a valid
         // result.
         prony.run(&all, &[0, 1])?;
-        read(&out.join("verdict.json"))
+        read_json(&out.join("verdict.json"))
     }
 }
 
@@ -187,7 +187,7 @@ cores       = "1"
     )
 }
 
-fn read(path: &Path) -> Result<Conclusion, String> {
+fn read_json(path: &Path) -> Result<Conclusion, String> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let verdict: Value =
         serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;

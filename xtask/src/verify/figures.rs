@@ -37,7 +37,7 @@ impl CheckFigure {
 }
 
 /// Formats the figures as a table with aligned columns.
-pub(super) fn table(figures: &[CheckFigure]) -> String {
+pub(super) fn figures_table(figures: &[CheckFigure]) -> String {
     let mut table = Table::new(&["figure", "expected", "found", ""]);
     for figure in figures {
         let word = match figure.holds {
@@ -77,6 +77,6 @@ run 1                     quiet
 p50     0.0 ms ± 2.0      0.2 ms     ok
 max     1000.0 ms ± 50.0  1090.1 ms  FAILED
 ";
-        assert_eq!(table(&figures), expected);
+        assert_eq!(figures_table(&figures), expected);
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         let started = Instant::now();
         let holds = match (check.run)(&prony) {
             Ok(figures) => {
-                print!("{}", figures::table(&figures));
+                print!("{}", figures::figures_table(&figures));
                 figures.iter().all(|f| f.holds != Some(false))
             }
             Err(problem) => {

@@ -51,12 +51,12 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let mut figures = Vec::new();
     for arrivals in ["constant", "poisson"] {
         let records: Result<Vec<_>, _> = (0..LOADS_PER_KIND).map(|_| load(arrivals)).collect();
-        figures.extend(of(arrivals, &records?)?);
+        figures.extend(pacing_figures(arrivals, &records?)?);
     }
     Ok(figures)
 }
 
-fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
+fn pacing_figures(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
     let all = |pointer: &str| -> Result<Vec<f64>, String> {
         let number = |record: &Value| record.pointer(pointer).and_then(Value::as_f64);
         let found: Option<Vec<f64>> = records.iter().map(number).collect();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn failures(records: &[Value]) -> usize {
-        let figures = of("constant", records).unwrap();
+        let figures = pacing_figures("constant", records).unwrap();
         figures.iter().filter(|f| f.holds == Some(false)).count()
     }
 
@@ -158,6 +158,6 @@ mod tests {
             failures(&[record(60_000, 300.0), record(60_000, 5_000.0)]),
             1
         );
-        assert!(of("constant", &[serde_json::json!({})]).is_err());
+        assert!(pacing_figures("constant", &[serde_json::json!({})]).is_err());
     }
 }

@@ -90,10 +90,10 @@ const CASES: &[Case] = &[
 
 /// Runs all cases.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
-    CASES.iter().map(|case| one(prony, case)).collect()
+    CASES.iter().map(|case| measure_case(prony, case)).collect()
 }
 
-fn one(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
+fn measure_case(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
     let work: Vec<&str> = match case.server_work {
         Some(time) => vec!["--work", time],
         None => Vec::new(),
@@ -120,10 +120,10 @@ fn one(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
     let output = prony.run(&args, &[0])?;
     let record: Value = serde_json::from_slice(&output.stdout)
         .map_err(|e| format!("the record is not JSON: {e}"))?;
-    figure(case, &record)
+    case_figure(case, &record)
 }
 
-fn figure(case: &Case, record: &Value) -> Result<CheckFigure, String> {
+fn case_figure(case: &Case, record: &Value) -> Result<CheckFigure, String> {
     let findings = record.pointer("/findings").and_then(Value::as_array);
     let findings = findings.ok_or("findings are missing in the record")?;
     let severity = findings
@@ -169,10 +169,10 @@ mod tests {
         let said = record(serde_json::json!([{"id": FINDING, "severity": "error"}]));
         let silent = record(serde_json::json!([{"id": "errors", "severity": "note"}]));
         for case in CASES {
-            let holds = |record| figure(case, record).unwrap().holds;
+            let holds = |record| case_figure(case, record).unwrap().holds;
             assert_eq!(holds(&said), Some(case.generator), "{}", case.name);
             assert_eq!(holds(&silent), Some(!case.generator), "{}", case.name);
         }
-        assert!(figure(&CASES[0], &serde_json::json!({})).is_err());
+        assert!(case_figure(&CASES[0], &serde_json::json!({})).is_err());
     }
 }

@@ -3,9 +3,8 @@
 //! Each task runs on its own thread and has a deadline. The agent's loop polls for the outcome, so
 //! that it can handle other orders at the same time, in particular renewals of leases.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,12 +27,36 @@ const READY_TIMEOUT: Duration = Duration::from_secs(15);
 /// the system's resolver gives up.
 const THREADS_MAX: usize = 8;
 
-/// State of a task that is neither done nor abandoned.
-const OPEN: u8 = 0;
-/// State of a task whose result was sent or is about to be sent.
-const DONE: u8 = 1;
-/// State of a task whose result will be ignored.
-const ABANDONED: u8 = 2;
+/// State of a task. The first side that leaves `Open` decides how the task ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum TaskState {
+    #[default]
+    Open,
+    /// The thread has sent the result or is about to send it.
+    Done,
+    /// The agent's loop ignores the result.
+    Abandoned,
+}
+
+/// State of a task, shared by its thread and the agent's loop.
+#[derive(Debug, Default)]
+struct SharedTaskState(Mutex<TaskState>);
+
+impl SharedTaskState {
+    /// Changes the state of an open task. Returns false if the other side has changed it before.
+    fn leave_open(&self, to: TaskState) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = *state == TaskState::Open;
+        if is_open {
+            *state = to;
+        }
+        is_open
+    }
+
+    fn is_abandoned(&self) -> bool {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) == TaskState::Abandoned
+    }
+}
 
 /// Message from a task's thread to the agent's loop.
 enum TaskEvent {
@@ -61,7 +84,7 @@ pub(super) struct BackgroundTask {
     /// Responders of the order and of its repetitions. All of them send the same reply.
     responders: Vec<Responder>,
     reports: Receiver<TaskEvent>,
-    state: Arc<AtomicU8>,
+    state: Arc<SharedTaskState>,
     is_resolved: bool,
     deadline: Instant,
 }
@@ -100,7 +123,7 @@ impl BackgroundTasks {
             let checked = prepare::resolve(&of_thread, &files, &settings)
                 .map(|spec| prepare::check_target(&spec))
                 .map_or_else(Reply::from, Reply::Checked);
-            if finish(state) {
+            if state.leave_open(TaskState::Done) {
                 let _ = reports.send(TaskEvent::Checked(checked));
             }
         })
@@ -126,13 +149,13 @@ impl BackgroundTasks {
                     let forecast = prepare::forecast(&spec);
                     // Sending fails if the task was abandoned and its receiver dropped.
                     let _ = reports.send(TaskEvent::Resolved);
-                    let is_abandoned = || state.load(Ordering::Acquire) == ABANDONED;
+                    let is_abandoned = || state.is_abandoned();
                     let order = (&of_run, &of_thread);
                     LoadPart::prepare(order, spec, forecast, &settings, &outbox, &is_abandoned)
                         .map_err(Reply::environment)
                 }
             };
-            match (finish(state), prepared) {
+            match (state.leave_open(TaskState::Done), prepared) {
                 (true, prepared) => {
                     let _ = reports.send(TaskEvent::Prepared(prepared.map(Box::new)));
                 }
@@ -147,7 +170,7 @@ impl BackgroundTasks {
         run: &RunId,
         load: LoadOrder,
         is_preparation: bool,
-        work: impl FnOnce(&Sender<TaskEvent>, &AtomicU8) + Send + 'static,
+        work: impl FnOnce(&Sender<TaskEvent>, &SharedTaskState) + Send + 'static,
     ) -> Result<BackgroundTask, Reply> {
         let environment = |text: String| Reply::Environment { text };
         if Arc::strong_count(&self.threads) > THREADS_MAX {
@@ -156,7 +179,7 @@ impl BackgroundTasks {
             )));
         }
         let (sender, reports) = channel();
-        let state = Arc::new(AtomicU8::new(OPEN));
+        let state = Arc::<SharedTaskState>::default();
         let (counted, of_thread) = (self.threads.clone(), state.clone());
         let thread = thread::Builder::new().name("task".to_owned());
         let spawned = thread.spawn(move || {
@@ -175,12 +198,6 @@ impl BackgroundTasks {
             deadline: Instant::now() + LOOKUP_TIMEOUT,
         })
     }
-}
-
-/// Marks a task as done; called by its thread. Returns false if the task was abandoned.
-fn finish(state: &AtomicU8) -> bool {
-    let claimed = state.compare_exchange(OPEN, DONE, Ordering::AcqRel, Ordering::Acquire);
-    claimed.is_ok()
 }
 
 /// Stops a part whose preparation was abandoned, and deletes its results.
@@ -241,11 +258,7 @@ impl BackgroundTask {
 
     /// Abandons the task for this reason, unless it has just been completed.
     pub(super) fn abandon(&self, why: String) -> TaskOutcome {
-        let open = OPEN;
-        let gave_up =
-            self.state
-                .compare_exchange(open, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
-        if gave_up.is_err() {
+        if !self.state.leave_open(TaskState::Abandoned) {
             // The thread has sent its result or is about to send it, so this wait is short.
             while let Ok(report) = self.reports.recv() {
                 if let TaskEvent::Prepared(Ok(part)) = report {

@@ -9,26 +9,33 @@ use prony_record::LoadAbort;
 /// immediately, with the results that have arrived.
 #[derive(Debug, Default)]
 pub struct StopRequest {
+    /// The most urgent [`StopLevel`] that was requested.
     level: AtomicU8,
     /// The condition that caused the request, if any.
     abort: OnceLock<LoadAbort>,
 }
 
-const SOON: u8 = 1;
-const AT_ONCE: u8 = 2;
+/// Urgency of a request, from the lowest.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+enum StopLevel {
+    NotRequested,
+    Soon,
+    AtOnce,
+}
 
 impl StopRequest {
     /// Creates the initial state, in which no stop is requested.
     pub const fn new() -> StopRequest {
         StopRequest {
-            level: AtomicU8::new(0),
+            level: AtomicU8::new(StopLevel::NotRequested as u8),
             abort: OnceLock::new(),
         }
     }
 
     /// Requests that the agents' loads stop and that the coordinator waits for their results.
     pub fn soon(&self) {
-        self.level.fetch_max(SOON, Ordering::Relaxed);
+        self.raise(StopLevel::Soon);
     }
 
     /// Like [`Self::soon`], with the condition that caused the request.
@@ -45,16 +52,24 @@ impl StopRequest {
 
     /// Requests that the agents' loads stop, without waiting for their results.
     pub fn at_once(&self) {
-        self.level.fetch_max(AT_ONCE, Ordering::Relaxed);
+        self.raise(StopLevel::AtOnce);
     }
 
     /// Returns true if the user or a condition requested that the load stop.
     pub fn is_wanted(&self) -> bool {
-        self.level.load(Ordering::Relaxed) >= SOON
+        self.has_reached(StopLevel::Soon)
     }
 
     /// Returns true if the load must stop without waiting for results.
     pub fn is_wanted_at_once(&self) -> bool {
-        self.level.load(Ordering::Relaxed) >= AT_ONCE
+        self.has_reached(StopLevel::AtOnce)
+    }
+
+    fn raise(&self, level: StopLevel) {
+        self.level.fetch_max(level as u8, Ordering::Relaxed);
+    }
+
+    fn has_reached(&self, level: StopLevel) -> bool {
+        self.level.load(Ordering::Relaxed) >= level as u8
     }
 }

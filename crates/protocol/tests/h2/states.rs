@@ -78,7 +78,7 @@ const RESET: State = State {
     live: false,
 };
 
-const CANCELLED: State = State {
+const CANCELED: State = State {
     name: "closed by this side's RST_STREAM",
     reach: |client| {
         client.get(0);
@@ -88,7 +88,7 @@ const CANCELLED: State = State {
     live: false,
 };
 
-const CANCELLED_LONG_AGO: State = State {
+const CANCELED_LONG_AGO: State = State {
     name: "canceled long ago",
     reach: |client| {
         client.get(0);
@@ -205,7 +205,7 @@ fn frames_on_streams_that_the_peer_closed_are_errors_unless_they_crossed() {
 
 #[test]
 fn frames_on_streams_that_this_side_closed_are_ignored() {
-    for state in [CANCELLED, CANCELLED_LONG_AGO, UNPROCESSED] {
+    for state in [CANCELED, CANCELED_LONG_AGO, UNPROCESSED] {
         check(&state, [&[]; 4]);
     }
 }

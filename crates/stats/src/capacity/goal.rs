@@ -6,7 +6,7 @@ use prony_record::measure::{AmountKind, Measure, Relation};
 use prony_record::{Finding, FindingId, Record, Severity};
 
 use crate::gate::{GateError, LoadCondition};
-use crate::quantity::QuantitySource;
+use crate::observable::ObservableSource;
 
 use super::probe::ProbeResult;
 use super::reading::{GoalReading, TailCount};
@@ -62,7 +62,7 @@ impl Goal {
             let input = input.to_owned();
             Err(GoalError::Refused { input, reason })
         };
-        let QuantitySource::Measure(measure) = condition.quantity().what else {
+        let ObservableSource::Measure(measure) = condition.observable().what else {
             return refused("a goal is a time or a share of failed requests, such as p99<50ms");
         };
         if !matches!(condition.failing(), Relation::Above | Relation::AtLeast) {

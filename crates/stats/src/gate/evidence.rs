@@ -4,7 +4,7 @@ use prony_record::Record;
 
 use crate::comparison::{Comparison, Verdict, WithheldBecause};
 use crate::metric::{Metric, Scale};
-use crate::quantity::{Quantity, QuantitySource};
+use crate::observable::{Observable, ObservableSource};
 use crate::runs::{Run, RunsDocument};
 
 /// Values of a run and the records of its trials.
@@ -44,11 +44,15 @@ pub(super) struct StatedVerdict<'a> {
 }
 
 impl RunEvidence<'_> {
-    /// Returns the block number and the value of a quantity for each trial of a variant, ordered by
+    /// Returns the block number and the value of an observable for each trial of a variant, ordered by
     /// block. A value is `None` if the trial has no usable value.
-    pub(super) fn values(&self, variant: usize, quantity: &Quantity) -> Vec<(u32, Option<f64>)> {
-        let mut values: Vec<(u32, Option<f64>)> = match quantity.what {
-            QuantitySource::Metric(metric) => self
+    pub(super) fn values(
+        &self,
+        variant: usize,
+        observable: &Observable,
+    ) -> Vec<(u32, Option<f64>)> {
+        let mut values: Vec<(u32, Option<f64>)> = match observable.what {
+            ObservableSource::Metric(metric) => self
                 .run
                 .trials
                 .iter()
@@ -58,11 +62,11 @@ impl RunEvidence<'_> {
                     let value = value.filter(|&value| metric.admits(value));
                     (
                         trial.block,
-                        self.judged(trial.block, variant, quantity).or(value),
+                        self.judged(trial.block, variant, observable).or(value),
                     )
                 })
                 .collect(),
-            QuantitySource::Measure(measure) => self
+            ObservableSource::Measure(measure) => self
                 .records
                 .iter()
                 .filter(|(_, of, _)| *of == variant)
@@ -74,7 +78,7 @@ impl RunEvidence<'_> {
                         Some((count, whole)) => Some(count as f64 / whole as f64),
                         None => measure.judged(record).map(|amount| amount.value()),
                     };
-                    let positive = quantity.scale() == Scale::Ratio;
+                    let positive = observable.scale() == Scale::Ratio;
                     (*block, value.filter(|&value| !positive || value > 0.0))
                 })
                 .collect(),
@@ -85,28 +89,32 @@ impl RunEvidence<'_> {
 
     /// Returns the value of a percentile in a trial with failed requests, which are beyond every
     /// limit. The value is infinite if too many requests failed.
-    fn judged(&self, block: u32, variant: usize, quantity: &Quantity) -> Option<f64> {
+    fn judged(&self, block: u32, variant: usize, observable: &Observable) -> Option<f64> {
         let mut records = self.records.iter();
         let (_, _, record) = records.find(|(b, v, _)| (*b, *v) == (block, variant))?;
-        let measure = quantity
+        let measure = observable
             .percentile()
             .filter(|_| record.untimed_failures() > 0)?;
         let value = measure.judged(record)?.value();
         (value > 0.0).then_some(value)
     }
 
-    /// Returns the reason why the run withholds verdicts on a quantity.
-    pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&WithheldBecause> {
+    /// Returns the reason why the run withholds verdicts on an observable.
+    pub(super) fn doubt(
+        &self,
+        variant: usize,
+        observable: &Observable,
+    ) -> Option<&WithheldBecause> {
         let mut doubts = self
             .run
             .doubts
             .iter()
             .filter(|doubt| doubt.variant == variant);
-        let found = match quantity.what {
-            QuantitySource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
+        let found = match observable.what {
+            ObservableSource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
             // A finding that distorts one time or rate also distorts all others.
-            QuantitySource::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
-            QuantitySource::Measure(_) => None,
+            ObservableSource::Measure(_) if observable.scale() == Scale::Ratio => doubts.next(),
+            ObservableSource::Measure(_) => None,
         };
         found.map(|doubt| &doubt.because)
     }

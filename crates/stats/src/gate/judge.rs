@@ -10,7 +10,7 @@ use crate::gate_result::{
     GateBasis, GateJudgement, GateNumbers, GateOutcome, GateScale, TrialUnit,
 };
 use crate::metric::{Metric, Scale};
-use crate::quantity::{Quantity, QuantitySource};
+use crate::observable::{Observable, ObservableSource};
 use crate::runs::MeanDifference;
 
 /// Judges a gate for one variant. Returns `None` if the gate doesn't apply to that variant.
@@ -21,7 +21,7 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
             ("verdict", verdict(evidence, variant, *metric, wanted, *is)?)
         }
         GateRule::Figure {
-            quantity,
+            observable,
             relation,
             limit,
         } => {
@@ -29,10 +29,10 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
                 evidence,
                 variant,
                 name,
-                quantity,
+                observable,
                 relation: *relation,
             };
-            (quantity.name.as_str(), case.found(*limit))
+            (observable.name.as_str(), case.found(*limit))
         }
     };
     Some(GateJudgement {
@@ -101,7 +101,7 @@ struct GateCase<'a> {
     evidence: &'a Evidence<'a>,
     variant: usize,
     name: &'a str,
-    quantity: &'a Quantity,
+    observable: &'a Observable,
     relation: Relation,
 }
 
@@ -109,9 +109,9 @@ impl GateCase<'_> {
     fn found(&self, limit: GateLimit) -> Judgement {
         let new = &self.evidence.new;
         match limit {
-            GateLimit::Fixed { value, is_share } => match self.quantity.counts() {
+            GateLimit::Fixed { value, is_share } => match self.observable.counts() {
                 Some(measure) => self.counted(measure, value, is_share),
-                None => match new.doubt(self.variant, self.quantity) {
+                None => match new.doubt(self.variant, self.observable) {
                     Some(reason) => withheld(reason),
                     None => match self.beyond_every_limit(new, self.variant, self.name) {
                         Some((basis, everywhere)) => self.infinite(basis, everywhere),
@@ -124,8 +124,8 @@ impl GateCase<'_> {
                     return Judgement::unclear(GateBasis::NoReference);
                 };
                 let doubt = new
-                    .doubt(self.variant, self.quantity)
-                    .or_else(|| reference.source.doubt(reference.variant, self.quantity));
+                    .doubt(self.variant, self.observable)
+                    .or_else(|| reference.source.doubt(reference.variant, self.observable));
                 if let Some(because) = doubt {
                     return withheld(because);
                 }
@@ -150,7 +150,7 @@ impl GateCase<'_> {
         variant: usize,
         name: &str,
     ) -> Option<(GateBasis, bool)> {
-        let values = source.values(variant, self.quantity);
+        let values = source.values(variant, self.observable);
         let beyond = |(_, value): &&(u32, Option<f64>)| value.is_some_and(f64::is_infinite);
         let count = values.iter().filter(beyond).count();
         let basis = GateBasis::BeyondEveryLimit {
@@ -220,7 +220,7 @@ impl GateCase<'_> {
             Ok(values) => values,
             Err(lacking) => return Judgement::unclear(lacking),
         };
-        let is_ratio = self.quantity.scale() == Scale::Ratio;
+        let is_ratio = self.observable.scale() == Scale::Ratio;
         let averaged: Vec<f64> = values
             .iter()
             .map(|(_, value)| if is_ratio { value.ln() } else { *value })
@@ -252,7 +252,7 @@ impl GateCase<'_> {
         Judgement {
             ruling,
             basis: GateBasis::Value {
-                quantity: self.quantity.clone(),
+                observable: self.observable.clone(),
                 trials: values.len(),
                 unit: unit_of(source),
             },
@@ -261,7 +261,7 @@ impl GateCase<'_> {
     }
 
     fn relative(&self, reference: &ReferenceTrials<'_>, factor: f64, shift: f64) -> Judgement {
-        let is_ratio = self.quantity.scale() == Scale::Ratio && shift == 0.0;
+        let is_ratio = self.observable.scale() == Scale::Ratio && shift == 0.0;
         let stated = (is_ratio && reference.is_baseline)
             .then(|| self.stated(reference.variant))
             .flatten();
@@ -288,7 +288,7 @@ impl GateCase<'_> {
         Judgement {
             ruling,
             basis: GateBasis::Relative {
-                quantity: self.quantity.clone(),
+                observable: self.observable.clone(),
                 against: reference.name.clone(),
                 factor,
                 trials,
@@ -301,7 +301,7 @@ impl GateCase<'_> {
     /// Returns the ratio to the baseline from the experiment's own comparison, whose interval
     /// accounts for the looks.
     fn stated(&self, against: usize) -> Option<(f64, Option<Interval>)> {
-        let QuantitySource::Metric(metric) = self.quantity.what else {
+        let ObservableSource::Metric(metric) = self.observable.what else {
             return None;
         };
         let variants = &self.evidence.new.run.variants;
@@ -355,7 +355,7 @@ impl GateCase<'_> {
         source: &RunEvidence<'_>,
         variant: usize,
     ) -> Result<Vec<(u32, f64)>, GateBasis> {
-        let values = source.values(variant, self.quantity);
+        let values = source.values(variant, self.observable);
         let lacking = values.iter().filter(|(_, value)| value.is_none());
         let mut trials: Vec<u32> = lacking.map(|(block, _)| *block).collect();
         if values.is_empty() || !trials.is_empty() {
@@ -372,7 +372,7 @@ impl GateCase<'_> {
     }
 
     fn trials_of(&self, source: &RunEvidence<'_>, variant: usize) -> usize {
-        source.values(variant, self.quantity).len()
+        source.values(variant, self.observable).len()
     }
 
     /// Compares the whole interval with the limit.

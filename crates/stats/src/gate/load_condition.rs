@@ -14,14 +14,14 @@ use prony_record::measure::Relation;
 use super::error::GateError;
 use super::rule::{Gate, GateLimit, GateRule};
 use super::scope::GateScope;
-use crate::quantity::Quantity;
+use crate::observable::Observable;
 
 /// Condition on the record of one load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadCondition {
     /// Text as input, without spaces.
     input: String,
-    quantity: Quantity,
+    observable: Observable,
     /// Relation between metric and limit that makes the record fail. For a requirement, it is the
     /// inverse of the typed relation.
     failing: Relation,
@@ -63,8 +63,8 @@ pub enum MeasuredValue {
     Count(u64),
     /// Any other value.
     Value {
-        /// Quantity that was measured.
-        quantity: Quantity,
+        /// Value that was measured.
+        observable: Observable,
         /// Value that was compared with the limit. For a percentile, failed requests lie beyond
         /// every limit; it is infinite if there are too many.
         judged: f64,
@@ -91,12 +91,12 @@ impl LoadCondition {
     fn from_gate(input: &str, gate: Gate, kind: ConditionKind) -> Result<LoadCondition, GateError> {
         match gate.rule {
             GateRule::Figure {
-                quantity,
+                observable,
                 relation,
                 limit: GateLimit::Fixed { value, is_share },
             } => Ok(LoadCondition {
                 input: input.chars().filter(|c| !c.is_whitespace()).collect(),
-                quantity,
+                observable,
                 failing: relation,
                 limit: value,
                 is_share,
@@ -130,7 +130,7 @@ impl LoadCondition {
     /// only at the end of a load.
     pub fn abort(input: &str) -> Result<LoadCondition, GateError> {
         let condition = LoadCondition::parse(input)?;
-        if condition.quantity.is_known_at_end() {
+        if condition.observable.is_known_at_end() {
             let name = condition.name();
             return Err(GateError {
                 input: input.to_owned(),
@@ -162,7 +162,7 @@ impl LoadCondition {
     /// Reads the metric from a record. Returns `None` if it was not measured, for example a
     /// percentile if there were no requests.
     pub fn read(&self, record: &Record) -> Option<LoadReading> {
-        let (value, measured) = match self.quantity.count(record) {
+        let (value, measured) = match self.observable.count(record) {
             Some((_, 0)) if self.is_share => return None,
             Some((count, whole)) if self.is_share => {
                 let share = count as f64 / whole as f64;
@@ -170,11 +170,11 @@ impl LoadCondition {
             }
             Some((count, _)) => (count as f64, MeasuredValue::Count(count)),
             None => {
-                let judged = self.quantity.judged_in(record)?;
+                let judged = self.observable.judged_in(record)?;
                 let measured = MeasuredValue::Value {
-                    quantity: self.quantity.clone(),
+                    observable: self.observable.clone(),
                     judged,
-                    plain: self.quantity.value_in(record),
+                    plain: self.observable.value_in(record),
                     failed: record.untimed_failures(),
                     ended: record.totals.ok + record.totals.failed,
                 };
@@ -188,8 +188,8 @@ impl LoadCondition {
     }
 
     /// Returns the metric.
-    pub(crate) fn quantity(&self) -> &Quantity {
-        &self.quantity
+    pub(crate) fn observable(&self) -> &Observable {
+        &self.observable
     }
 
     /// Returns the relation between metric and limit that makes the record fail.

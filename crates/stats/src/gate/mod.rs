@@ -33,7 +33,7 @@ mod scope;
 pub use crate::gate_result::{
     GateBasis, GateJudgement, GateNumbers, GateOutcome, GateResult, GateScale, TrialUnit,
 };
-pub use crate::quantity::{Quantity, QuantityNameError};
+pub use crate::observable::{Observable, ObservableNameError};
 pub use error::GateError;
 pub use evidence::{Evidence, RunEvidence};
 pub use load_condition::{LoadCondition, LoadReading, MeasuredValue};
@@ -61,11 +61,11 @@ impl Gate {
         let gate = Gate::parse(input, known)?;
         let rule = match gate.rule {
             GateRule::Figure {
-                quantity,
+                observable,
                 relation,
                 limit,
             } => GateRule::Figure {
-                quantity,
+                observable,
                 relation: relation.inverse(),
                 limit,
             },

@@ -7,7 +7,7 @@ use super::rule::{Gate, GateLimit, GateReference, GateRule};
 use super::scope::GateScope;
 use crate::comparison::Verdict;
 use crate::metric::{Metric, Scale};
-use crate::quantity::{self, Quantity};
+use crate::observable::{self, Observable};
 
 pub(super) fn parse_gate(input: &str, known: &GateScope) -> Result<Gate, GateError> {
     let mut reader = GateParser {
@@ -31,14 +31,14 @@ pub(super) fn parse_gate(input: &str, known: &GateScope) -> Result<Gate, GateErr
         }
         "verdict" => reader.verdict()?,
         name => {
-            let quantity = if known.is_single_load() {
-                Quantity::parse_of_load(name)
+            let observable = if known.is_single_load() {
+                Observable::parse_of_load(name)
             } else {
-                Quantity::parse(name)
+                Observable::parse(name)
             };
-            let quantity =
-                quantity.map_err(|error| reader.wrong(start..reader.at, &error.to_string()))?;
-            reader.figure(quantity)?
+            let observable =
+                observable.map_err(|error| reader.wrong(start..reader.at, &error.to_string()))?;
+            reader.figure(observable)?
         }
     };
     Ok(Gate {
@@ -140,7 +140,7 @@ impl<'a> GateParser<'a> {
         if self.takes("on") {
             let start = self.at;
             let name = self.metric_name();
-            metric = quantity::metric(&name);
+            metric = observable::metric(&name);
             if metric.is_none() {
                 let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
                 let what = format!(
@@ -185,14 +185,14 @@ impl<'a> GateParser<'a> {
         Ok((subject.variants, GateRule::Verdict { metric, wanted, is }))
     }
 
-    /// Parses the rest of a gate after the name of a quantity.
-    fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, GateRule), GateError> {
+    /// Parses the rest of a gate after the name of an observable.
+    fn figure(&mut self, observable: Observable) -> Result<(Vec<usize>, GateRule), GateError> {
         let subject = self.of()?;
         self.space();
-        if self.rest().is_empty() && measure::finding(&quantity.name).is_some() {
+        if self.rest().is_empty() && measure::finding(&observable.name).is_some() {
             let (value, is_share) = (0.0, false);
             let rule = GateRule::Figure {
-                quantity,
+                observable,
                 relation: Relation::Above,
                 limit: GateLimit::Fixed { value, is_share },
             };
@@ -204,10 +204,10 @@ impl<'a> GateParser<'a> {
         };
         self.at = self.input.len() - rest.len();
         self.space();
-        let limit = self.limit(&quantity, &subject)?;
+        let limit = self.limit(&observable, &subject)?;
         let subjects = self.concerned(subject, limit)?;
         let rule = GateRule::Figure {
-            quantity,
+            observable,
             relation,
             limit,
         };
@@ -351,7 +351,7 @@ impl<'a> GateParser<'a> {
 
     fn limit(
         &mut self,
-        quantity: &Quantity,
+        observable: &Observable,
         subject: &GateSubject,
     ) -> Result<GateLimit, GateError> {
         let start = self.at;
@@ -360,7 +360,7 @@ impl<'a> GateParser<'a> {
             return Err(self.wrong(start..self.input.len(), "expected a limit"));
         }
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-        let fixed = match quantity.value(&compact) {
+        let fixed = match observable.value(&compact) {
             Ok((value, is_share)) => return Ok(GateLimit::Fixed { value, is_share }),
             Err(error) => error.to_string(),
         };
@@ -389,7 +389,7 @@ impl<'a> GateParser<'a> {
             };
             return Err(self.wrong(start..end, &what));
         };
-        let (factor, shift) = self.shift(quantity, factor)?;
+        let (factor, shift) = self.shift(observable, factor)?;
         self.end()?;
         Ok(GateLimit::Relative { to, factor, shift })
     }
@@ -469,7 +469,7 @@ impl<'a> GateParser<'a> {
     }
 
     /// Parses a shift after a reference: ` + 5%` changes the factor, ` - 3ms` is an absolute shift.
-    fn shift(&mut self, quantity: &Quantity, factor: f64) -> Result<(f64, f64), GateError> {
+    fn shift(&mut self, observable: &Observable, factor: f64) -> Result<(f64, f64), GateError> {
         self.space();
         let rest = self.rest();
         let sign = match rest.chars().next() {
@@ -484,7 +484,7 @@ impl<'a> GateParser<'a> {
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
         self.at = self.input.len();
         // For values that may be zero, a percentage means percentage points.
-        if quantity.scale() == Scale::Ratio
+        if observable.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
         {
             let percent = percent
@@ -500,7 +500,7 @@ impl<'a> GateParser<'a> {
                 )),
             };
         }
-        match quantity.value(&text) {
+        match observable.value(&text) {
             Ok((value, _)) => Ok((factor, sign * value)),
             Err(error) => Err(self.wrong(place, &error.to_string())),
         }

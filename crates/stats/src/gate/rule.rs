@@ -4,7 +4,7 @@ use prony_record::measure::Relation;
 
 use crate::comparison::Verdict;
 use crate::metric::Metric;
-use crate::quantity::Quantity;
+use crate::observable::Observable;
 
 /// A gate that has been parsed and checked against the existing variants.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Gate {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum GateRule {
     Figure {
-        quantity: Quantity,
+        observable: Observable,
         relation: Relation,
         limit: GateLimit,
     },
@@ -32,7 +32,7 @@ pub(super) enum GateRule {
 /// Limit with which a measured value is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum GateLimit {
-    /// A value in the quantity's unit, or a fraction of the total if `is_share` is true.
+    /// A value in the observable's unit, or a fraction of the total if `is_share` is true.
     Fixed { value: f64, is_share: bool },
     /// `factor` times the reference's value, plus `shift`.
     Relative {

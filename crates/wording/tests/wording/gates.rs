@@ -1,7 +1,7 @@
 //! Sentences about gates.
 
 use prony_stats::gate::{
-    GateBasis, GateJudgement, GateNumbers, GateOutcome, GateScale, Quantity, TrialUnit,
+    GateBasis, GateJudgement, GateNumbers, GateOutcome, GateScale, Observable, TrialUnit,
 };
 use prony_stats::{Interval, WithheldBecause};
 
@@ -76,7 +76,7 @@ fn a_gate_on_a_count_names_both_numbers() {
 
 #[test]
 fn a_gate_on_a_value_gives_its_interval_and_the_limit() {
-    let quantity = Quantity::parse("p99").unwrap();
+    let observable = Observable::parse("p99").unwrap();
     let numbers = |value, low, high, limit, scale| GateNumbers {
         scale,
         value,
@@ -84,7 +84,7 @@ fn a_gate_on_a_value_gives_its_interval_and_the_limit() {
         limit,
     };
     let basis = GateBasis::Value {
-        quantity: quantity.clone(),
+        observable: observable.clone(),
         trials: 8,
         unit: TrialUnit::Block,
     };
@@ -94,7 +94,7 @@ fn a_gate_on_a_value_gives_its_interval_and_the_limit() {
         "p99 of new is 61.3 ms (95% interval 58.0 ms to 64.8 ms, 8 blocks); the limit is 50 ms"
     );
     let relative = |factor| GateBasis::Relative {
-        quantity: quantity.clone(),
+        observable: observable.clone(),
         against: "old".to_owned(),
         factor,
         trials: 8,

@@ -1,4 +1,4 @@
-//! Quantities to which gates refer, and parsing of their limits.
+//! Observables to which gates refer, and parsing of their limits.
 
 use std::fmt;
 
@@ -22,23 +22,23 @@ const SHORT_NAMES: [(&str, Metric); 7] = [
 
 /// A number that each trial yields, such as a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Quantity {
+pub struct Observable {
     /// Name as the user wrote it.
     pub(crate) name: String,
-    pub(crate) what: QuantitySource,
+    pub(crate) what: ObservableSource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum QuantitySource {
+pub(crate) enum ObservableSource {
     /// A metric, taken from the trial's values.
     Metric(Metric),
     /// A measure, computed from the trial's record.
     Measure(Measure),
 }
 
-/// Reason why a name is not that of a quantity.
+/// Reason why a name is not that of an observable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QuantityNameError {
+pub enum ObservableNameError {
     /// An experiment has no such metric.
     Unknown(String),
     /// A load has no such metric, or records don't contain it.
@@ -47,14 +47,14 @@ pub enum QuantityNameError {
     OnlyInExperiments(String),
 }
 
-impl fmt::Display for QuantityNameError {
+impl fmt::Display for ObservableNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            QuantityNameError::Unknown(name) => {
+            ObservableNameError::Unknown(name) => {
                 write!(f, "there is no metric \"{name}\"; {}", known_names())
             }
-            QuantityNameError::Measure(error) => error.fmt(f),
-            QuantityNameError::OnlyInExperiments(name) => write!(
+            ObservableNameError::Measure(error) => error.fmt(f),
+            ObservableNameError::OnlyInExperiments(name) => write!(
                 f,
                 "\"{name}\" is measured only in experiments, not in a single load"
             ),
@@ -62,42 +62,42 @@ impl fmt::Display for QuantityNameError {
     }
 }
 
-impl std::error::Error for QuantityNameError {}
+impl std::error::Error for ObservableNameError {}
 
-impl Quantity {
-    /// Finds a quantity of an experiment by name.
+impl Observable {
+    /// Finds an observable of an experiment by name.
     ///
     /// # Errors
-    /// Returns the accepted names if there is no such quantity.
-    pub fn parse(name: &str) -> Result<Quantity, QuantityNameError> {
+    /// Returns the accepted names if there is no such observable.
+    pub fn parse(name: &str) -> Result<Observable, ObservableNameError> {
         let what = match (metric(name), Measure::parse(name)) {
-            (Some(metric), _) => QuantitySource::Metric(metric),
-            (None, Ok(measure)) => QuantitySource::Measure(measure),
+            (Some(metric), _) => ObservableSource::Metric(metric),
+            (None, Ok(measure)) => ObservableSource::Measure(measure),
             (None, Err(MeasureError::Unknown(name))) => {
-                return Err(QuantityNameError::Unknown(name));
+                return Err(ObservableNameError::Unknown(name));
             }
-            (None, Err(error)) => return Err(QuantityNameError::Measure(error)),
+            (None, Err(error)) => return Err(ObservableNameError::Measure(error)),
         };
-        Ok(Quantity {
+        Ok(Observable {
             name: name.to_owned(),
             what,
         })
     }
 
-    /// Finds a quantity of a single load by name. Measures take precedence because, unlike metrics,
+    /// Finds an observable of a single load by name. Measures take precedence because, unlike metrics,
     /// they are also defined if no request succeeded.
-    pub(crate) fn parse_of_load(name: &str) -> Result<Quantity, QuantityNameError> {
+    pub(crate) fn parse_of_load(name: &str) -> Result<Observable, ObservableNameError> {
         let what = match (Measure::parse(name), metric(name)) {
-            (Ok(measure), _) => QuantitySource::Measure(measure),
+            (Ok(measure), _) => ObservableSource::Measure(measure),
             (Err(_), Some(metric)) if observed::is_of_record(metric) => {
-                QuantitySource::Metric(metric)
+                ObservableSource::Metric(metric)
             }
             (Err(_), Some(_)) => {
-                return Err(QuantityNameError::OnlyInExperiments(name.to_owned()));
+                return Err(ObservableNameError::OnlyInExperiments(name.to_owned()));
             }
-            (Err(error), None) => return Err(QuantityNameError::Measure(error)),
+            (Err(error), None) => return Err(ObservableNameError::Measure(error)),
         };
-        Ok(Quantity {
+        Ok(Observable {
             name: name.to_owned(),
             what,
         })
@@ -106,19 +106,19 @@ impl Quantity {
     /// Returns the scale on which two values are compared.
     pub(crate) fn scale(&self) -> Scale {
         match self.what {
-            QuantitySource::Metric(metric) => metric.scale(),
-            QuantitySource::Measure(measure) => match measure.kind() {
+            ObservableSource::Metric(metric) => metric.scale(),
+            ObservableSource::Measure(measure) => match measure.kind() {
                 AmountKind::Time | AmountKind::Rate => Scale::Ratio,
                 AmountKind::Count | AmountKind::Share => Scale::Difference,
             },
         }
     }
 
-    /// Returns the measure if the quantity counts requests. A count of requests is a fact rather
+    /// Returns the measure if the observable counts requests. A count of requests is a fact rather
     /// than an estimate when it is compared with a fixed limit.
     pub(crate) fn counts(&self) -> Option<Measure> {
         match self.what {
-            QuantitySource::Measure(measure) if measure.kind() == AmountKind::Count => {
+            ObservableSource::Measure(measure) if measure.kind() == AmountKind::Count => {
                 Some(measure)
             }
             _ => None,
@@ -128,12 +128,12 @@ impl Quantity {
     /// Returns true if the value is known only after the load has ended.
     pub(crate) fn is_known_at_end(&self) -> bool {
         match self.what {
-            QuantitySource::Measure(measure) => measure.is_known_at_end(),
-            QuantitySource::Metric(_) => true,
+            ObservableSource::Measure(measure) => measure.is_known_at_end(),
+            ObservableSource::Metric(_) => true,
         }
     }
 
-    /// Returns the count in a record and the total of which it is a part, for quantities that count
+    /// Returns the count in a record and the total of which it is a part, for observables that count
     /// requests.
     pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
         self.counts()?.count(record)
@@ -148,13 +148,13 @@ impl Quantity {
         }
     }
 
-    /// Returns the measure if the quantity is a percentile of response or service times.
+    /// Returns the measure if the observable is a percentile of response or service times.
     pub(crate) fn percentile(&self) -> Option<Measure> {
         let measure = match self.what {
-            QuantitySource::Measure(measure) => measure,
-            QuantitySource::Metric(Metric::P50Us) => Measure::parse("p50").ok()?,
-            QuantitySource::Metric(Metric::P99Us) => Measure::parse("p99").ok()?,
-            QuantitySource::Metric(_) => return None,
+            ObservableSource::Measure(measure) => measure,
+            ObservableSource::Metric(Metric::P50Us) => Measure::parse("p50").ok()?,
+            ObservableSource::Metric(Metric::P99Us) => Measure::parse("p99").ok()?,
+            ObservableSource::Metric(_) => return None,
         };
         measure.quantile().map(|_| measure)
     }
@@ -162,12 +162,12 @@ impl Quantity {
     /// Returns the value in a record, or `None` if the load did not measure it.
     pub(crate) fn value_in(&self, record: &Record) -> Option<f64> {
         match self.what {
-            QuantitySource::Measure(measure) => Some(measure.amount(record)?.value()),
-            QuantitySource::Metric(metric) => observed::of_record(record).get(&metric).copied(),
+            ObservableSource::Measure(measure) => Some(measure.amount(record)?.value()),
+            ObservableSource::Metric(metric) => observed::of_record(record).get(&metric).copied(),
         }
     }
 
-    /// Parses a limit in the quantity's unit. The returned flag is true if the limit is a fraction
+    /// Parses a limit in the observable's unit. The returned flag is true if the limit is a fraction
     /// of the total.
     pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), QuantityError> {
         let wrong = |what| QuantityError::new(text, what);
@@ -176,8 +176,8 @@ impl Quantity {
             Ok((amount.value(), matches!(amount, Amount::Share(_))))
         };
         match self.what {
-            QuantitySource::Measure(measure) => of_kind(measure.kind()),
-            QuantitySource::Metric(metric) => match metric.unit() {
+            ObservableSource::Measure(measure) => of_kind(measure.kind()),
+            ObservableSource::Metric(metric) => match metric.unit() {
                 Unit::Micros => of_kind(AmountKind::Time),
                 Unit::PerS => of_kind(AmountKind::Rate),
                 Unit::Share => of_kind(AmountKind::Share),
@@ -198,8 +198,8 @@ impl Quantity {
     /// Formats a value with its unit.
     pub fn shown(&self, value: f64) -> String {
         let unit = match self.what {
-            QuantitySource::Metric(metric) => metric.unit(),
-            QuantitySource::Measure(measure) => match measure.kind() {
+            ObservableSource::Metric(metric) => metric.unit(),
+            ObservableSource::Measure(measure) => match measure.kind() {
                 AmountKind::Time => Unit::Micros,
                 AmountKind::Rate => Unit::PerS,
                 AmountKind::Share => Unit::Share,

@@ -37,17 +37,18 @@ struct Existing {
 
 const EXISTING: Existing = Existing {
     cycles: &[
-        ("cli", 6),
-        ("experiment", 15),
+        ("cli", 5),
+        ("experiment", 4),
         ("fleet", 1),
         ("frontends", 6),
         ("load", 8),
+        ("machine", 10),
     ],
     split_types: &[
         ("experiment", "plan::model::Plan", 5),
         ("fleet", "coordinator::fleet::Fleet", 6),
         ("load", "settings::table::LoadSettings", 6),
-        ("load", "worker::Worker", 17),
+        ("load", "worker::Worker", 16),
     ],
 };
 

@@ -259,9 +259,9 @@ impl GateSettings {
 
 /// Reads one side of a comparison: a single path, or several records.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
-    let mut all = paths
-        .iter()
-        .map(|path| stored::read_results(&runs_folder::catalog::resolve(path)).map_err(Failure::wrong));
+    let mut all = paths.iter().map(|path| {
+        stored::read_results(&runs_folder::catalog::resolve(path)).map_err(Failure::wrong)
+    });
     let mut first = match all.next() {
         Some(first) => first?,
         None => {

@@ -4,7 +4,7 @@
 //! To make it a part of loads:
 //!
 //! 1. The kind: the code below, as `crates/load/src/exchange/lines.rs`.
-//! 2. `crates/load/src/exchange/mod.rs`: a variant of `RequestKind` and of `AnyKind`.
+//! 2. `crates/load/src/exchange/any.rs`: a variant of `RequestKind` and of `AnyKind`.
 //! 3. `crates/load/src/settings/table.rs`: a row for the setting, and `request.rs`, which gives
 //!    requests their kind.
 //! 4. `crates/load/src/worker/events.rs`: what a message means, such as the time that the recorder

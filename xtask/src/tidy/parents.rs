@@ -41,14 +41,14 @@ const EXISTING: Existing = Existing {
         ("experiment", 4),
         ("fleet", 1),
         ("frontends", 6),
-        ("load", 8),
+        ("load", 6),
         ("machine", 10),
     ],
     split_types: &[
         ("experiment", "plan::model::Plan", 5),
         ("fleet", "coordinator::fleet::Fleet", 6),
         ("load", "settings::table::LoadSettings", 6),
-        ("load", "worker::Worker", 16),
+        ("load", "worker::Worker", 13),
     ],
 };
 

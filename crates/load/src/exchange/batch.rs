@@ -5,7 +5,7 @@
 
 use prony_record::Outcome;
 
-use super::{CompleteResponse, ExchangeKind, ResponseEnd};
+use super::kind::{CompleteResponse, ExchangeKind, ResponseEnd};
 
 /// The expected and received responses to a batch of requests in flight.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use prony_protocol::GrpcCall;
 use prony_record::Outcome;
 
-use super::{CompleteResponse, ExchangeKind, ResponseEnd};
+use super::kind::{CompleteResponse, ExchangeKind, ResponseEnd};
 
 /// An exchange that ends with its only response.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,13 +5,11 @@ use std::io;
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
+use super::closing::LostEnds;
 use crate::carrier::{
     Carrier, ConnectionState, Progress, Reason, SendState, Session, SharedState, Transport,
 };
 use crate::socket::{Close, Completion, Key, Operation};
-
-/// Time given to the peer to close a drained connection before the load closes it.
-const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Handles a completion. Inlined into both callers, because a function call would add 1% to the
@@ -159,44 +157,6 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
-    /// Closes a ready connection between two requests.
-    fn close_idle(&mut self, index: u32, how: Close, now: Nanos) {
-        if self.connections[index].link.state.is_ready() {
-            self.note_preconnect_close();
-            self.close(index, how);
-            self.vacated(index, now);
-        }
-    }
-
-    /// Waits for the peer to close a connection that has served its last request.
-    pub(super) fn drain(&mut self, index: u32, now: Nanos) {
-        self.connections[index].link.state.drain();
-        self.timers.drains.set(index, now + DRAIN_TIMEOUT);
-    }
-
-    /// Closes a drained connection.
-    pub(super) fn drained(&mut self, index: u32, how: Close, now: Nanos) {
-        self.close(index, how);
-        self.vacated(index, now);
-    }
-
-    /// Handles a close by the peer while exchanges were in flight.
-    fn lost(&mut self, index: u32, now: Nanos) {
-        self.sink.closed_by_server(now);
-        let within =
-            Reason::Text("the connection closed before the end of the response".to_owned());
-        let ends = if self.connections[index].link.send == SendState::Failed {
-            LostEnds::alike(Outcome::Reset, None)
-        } else {
-            LostEnds {
-                early: Outcome::ClosedEarly,
-                late: Outcome::Truncated,
-                reason: Some(&within),
-            }
-        };
-        self.end_lost(index, ends, now);
-    }
-
     fn on_receive_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
         let outcome = match error.raw_os_error() {
             Some(libc::ETIMEDOUT) => Outcome::Timeout,
@@ -223,91 +183,6 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
-    /// Ends the exchanges of a lost connection. Those that may be repeated wait for another
-    /// connection, unless their response has begun.
-    fn end_lost(&mut self, index: u32, ends: LostEnds<'_>, now: Nanos) {
-        let session = self.connections[index].session();
-        let end_reason = session.and_then(|session| session.carrier.end_reason());
-        for slot in self.dispatcher.slots_of(index) {
-            if !self.dispatcher.is_in_flight_on(slot, index) {
-                continue;
-            }
-            let stream = self.dispatcher.slot(slot).stream();
-            let session = self.connections[index].session();
-            let received = session.map(|session| session.carrier.received(stream));
-            let has_begun = received.is_some_and(|received| received.first_byte.is_some());
-            if !has_begun && self.may_repeat(slot) {
-                self.requeue_for_retry(slot, now);
-                continue;
-            }
-            let (outcome, reason) = if has_begun {
-                (ends.late, ends.reason)
-            } else {
-                (ends.early, ends.reason.filter(|_| ends.early == ends.late))
-            };
-            self.record_end(slot, outcome, end_reason.as_ref().or(reason), now);
-            self.dispatcher.set_free(slot, now);
-        }
-        self.close(index, Close::Orderly);
-        self.vacated(index, now);
-    }
-
-    /// Fails all exchanges on a connection whose peer violated the protocol or TLS.
-    fn broken(&mut self, index: u32, outcome: Outcome, reason: Reason, now: Nanos) {
-        let entry = &self.connections[index];
-        if outcome == Outcome::Tls || !entry.is_multiplexed() {
-            self.fail(index, outcome, Some(reason), now);
-            return;
-        }
-        self.note_preconnect_failure(outcome, Some(&reason));
-        // If no request is in flight, none fails, but the violation is still counted.
-        self.sink.unsolicited += u64::from(self.dispatcher.occupancy(index).in_flight == 0);
-        for slot in self.dispatcher.slots_of(index) {
-            if self.dispatcher.is_in_flight_on(slot, index) {
-                self.record_end(slot, outcome, Some(&reason), now);
-                self.dispatcher.park(slot);
-            }
-        }
-        // The carrier's last output contains the reason, and the peer gets a short time to read it
-        // (RFC 9113 §5.4.1).
-        self.drain(index, now);
-        self.send_output(index);
-    }
-
-    /// Fails a connection and its requests in flight. If the connection was not ready yet, the
-    /// requests that are waiting for it fail as well.
-    pub(super) fn fail(
-        &mut self,
-        index: u32,
-        outcome: Outcome,
-        reason: Option<Reason>,
-        now: Nanos,
-    ) {
-        let state = &self.connections[index].link.state;
-        if state.is_draining() {
-            self.drained(index, Close::Abort, now);
-            return;
-        }
-        let is_ready = state.is_ready();
-        let has_served = state.session().is_some_and(|session| session.served > 0);
-        if let (Outcome::Tls, false, Some(reason)) = (outcome, has_served, &reason) {
-            self.sink.refusals.add_handshake(reason, now);
-        }
-        self.note_preconnect_failure(outcome, reason.as_ref());
-        for slot in self.dispatcher.slots_of(index) {
-            let waits = !is_ready && self.dispatcher.is_waiting_on(slot, index);
-            if waits || self.dispatcher.is_in_flight_on(slot, index) {
-                let request = self.dispatcher.slot(slot).request(&self.spec.requests);
-                let bytes = request.map_or(&[][..], |request| &request.bytes);
-                let reason = reason.clone().map(|reason| reason.of_request(bytes));
-                self.record_end(slot, outcome, reason.as_ref(), now);
-                self.dispatcher.set_free(slot, now);
-            }
-        }
-        self.close(index, Close::Abort);
-        self.vacated(index, now);
-    }
-
     /// Records the negotiated protocols, once the peer has proved that it speaks them.
     #[inline]
     pub(super) fn note_negotiated(&mut self, index: u32) {
@@ -319,27 +194,5 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             session.carrier.is_established() && session.carrier.version().is_some()
         });
         self.sink.negotiated = session.map(Session::negotiated);
-    }
-}
-
-/// The ends of the exchanges of a lost connection.
-#[derive(Clone, Copy)]
-struct LostEnds<'a> {
-    /// Outcome of an exchange whose response has not begun.
-    early: Outcome,
-    /// Outcome of an exchange whose response has begun.
-    late: Outcome,
-    /// Reason for the late outcome.
-    reason: Option<&'a Reason>,
-}
-
-impl<'a> LostEnds<'a> {
-    /// All exchanges have the same end.
-    fn alike(outcome: Outcome, reason: Option<&'a Reason>) -> LostEnds<'a> {
-        LostEnds {
-            early: outcome,
-            late: outcome,
-            reason,
-        }
     }
 }

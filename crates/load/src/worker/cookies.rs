@@ -4,10 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use prony_record::Nanos;
 
-use super::Worker;
-use crate::carrier::{Carrier, Transport};
 use crate::cookies::CookieJar;
-use crate::socket::Sockets;
 use crate::spec::LoadSpec;
 use crate::url::Url;
 
@@ -48,7 +45,7 @@ impl UserCookies {
     }
 
     /// Stores the cookies that a response from `url` sets. `head` is its captured head.
-    fn store(&mut self, slot: u32, url: &Url, head: &[u8], now: Nanos) {
+    pub(super) fn store(&mut self, slot: u32, url: &Url, head: &[u8], now: Nanos) {
         let jar = &mut self.jars[slot as usize];
         let since = Duration::from(now);
         for value in values(head) {
@@ -71,25 +68,6 @@ fn values(head: &[u8]) -> impl Iterator<Item = &str> {
             .flatten()?;
         Some(value.trim())
     })
-}
-
-impl<'run, T: Transport<'run>> Worker<'run, T> {
-    /// Stores the cookies that the complete response to a slot's request sets.
-    pub(super) fn store_cookies(&mut self, slot: u32) {
-        let now = self.transport.sockets().cached_now();
-        let Some(cookies) = &mut self.cookies else {
-            return;
-        };
-        let taken = self.dispatcher.slot(slot);
-        let origin = taken
-            .request(&self.spec.requests)
-            .and_then(|request| request.origin.as_ref());
-        let session = self.connections[taken.connection].session();
-        let captured = session.and_then(|session| session.carrier.captured(taken.stream()));
-        if let (Some(origin), Some(captured)) = (origin, captured) {
-            cookies.store(slot, &origin.url, captured.head(), now);
-        }
-    }
 }
 
 #[cfg(test)]

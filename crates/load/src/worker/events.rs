@@ -3,7 +3,7 @@
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
-use crate::carrier::{Carrier, ConnectionState, EventKind, Reason, Reuse, SendState, Transport};
+use crate::carrier::{Carrier, EventKind, Reason, Reuse, Transport};
 use crate::socket::Close;
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
@@ -198,33 +198,5 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.fill(index, now);
         }
         self.use_successor_if_going_away(index, now);
-    }
-
-    /// Closes a multiplexed connection that has no exchange in flight and accepts no more. The
-    /// connection is aborted, because otherwise its port would stay in TIME_WAIT.
-    pub(super) fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
-        let entry = &self.connections[index];
-        let (ConnectionState::Ready(session) | ConnectionState::Draining(session)) =
-            &entry.link.state
-        else {
-            return false;
-        };
-        if !session.carrier.is_multiplexed() {
-            return false;
-        }
-        let takes_more = self.spec.transport.keepalive
-            && !session.maybe_dead
-            && entry.link.send != SendState::Failed
-            && !session.carrier.is_going_away();
-        let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
-        if is_spent {
-            if session.carrier.is_going_away() {
-                self.sink.closed_by_server(now);
-            }
-            self.note_preconnect_close();
-            self.close(index, Close::Abort);
-            self.vacated(index, now);
-        }
-        is_spent
     }
 }

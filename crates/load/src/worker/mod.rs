@@ -18,6 +18,7 @@
 //! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in separate files.
 
 mod body_waits;
+mod closing;
 mod coalescing;
 mod completions;
 mod connect;
@@ -30,7 +31,7 @@ mod events;
 mod expiry;
 mod pace;
 mod preconnect;
-mod proxy_header;
+mod preconnect_report;
 mod ramp;
 mod redirects;
 pub(crate) mod refusals;
@@ -41,13 +42,13 @@ mod send;
 mod sink;
 mod slicing;
 mod start;
-mod successor;
 mod syn_retries;
 mod targets;
 #[cfg(test)]
 mod tests;
 mod think_times;
 mod timers;
+mod users;
 
 use std::io;
 

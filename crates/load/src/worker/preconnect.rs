@@ -12,57 +12,19 @@
 use std::io;
 use std::time::Duration;
 
-use prony_record::finding::ConnectionsLate;
-use prony_record::{Finding, Nanos, Outcome, Severity, number};
+use prony_record::{Nanos, Outcome, number};
 
 use super::pace::Pace;
 use super::ramp::ConnectRamp;
 use super::{SLEEP_MAX, Worker};
 use crate::carrier::{Carrier, ConnectionState, Reason, SendState, Transport};
 use crate::progress::Control;
-use crate::reasons::Reasons;
 use crate::socket::{Close, Sockets};
 
 /// Time after which pending connection attempts are abandoned, because other machines are waiting.
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
-
-/// Result of opening connections before a load.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PreconnectReport {
-    wanted: u32,
-    /// Number of connections that were open when the load began.
-    open: u32,
-    /// Reasons why the remaining connections were not open.
-    reasons: Reasons,
-}
-
-impl PreconnectReport {
-    /// Adds another worker's report.
-    pub(crate) fn merge(&mut self, other: PreconnectReport) {
-        self.wanted += other.wanted;
-        self.open += other.open;
-        self.reasons.merge(other.reasons);
-    }
-
-    /// The finding about missing connections, if any are missing.
-    pub(crate) fn finding(&self) -> Option<Finding> {
-        let missing = self.wanted - self.open;
-        if missing == 0 {
-            return None;
-        }
-        let reasons = self.reasons.by_count().into_iter();
-        let reasons = reasons
-            .map(|(outcome, reason, count)| (format!("{}: {reason}", outcome.name()), count));
-        let late = ConnectionsLate {
-            missing: missing.into(),
-            wanted: self.wanted.into(),
-            reasons: reasons.collect(),
-        };
-        Some(Finding::of(Severity::Note, &late))
-    }
-}
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Number of connections to open before the load: the number that the load begins with.

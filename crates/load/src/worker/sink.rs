@@ -5,7 +5,7 @@ use prony_record::{
 };
 
 use super::body_waits::BodyWaits;
-use super::preconnect::PreconnectReport;
+use super::preconnect_report::PreconnectReport;
 use super::refusals::Refusals;
 use super::syn_retries::ConnectCounts;
 use crate::carrier::Reason;

@@ -8,15 +8,10 @@
 
 use prony_record::Nanos;
 
-use super::{ConnectionView, Worker};
-use crate::carrier::Transport;
 use crate::settings::{ThinkDistribution, ThinkTime};
 use crate::shard::Shard;
 use crate::spec::LoadSpec;
 use prony_record::random_at;
-
-/// Maximum number of users whose pauses begin before completions are handled again.
-const PAUSES_MAX: u32 = 64;
 
 /// Stage of a virtual user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +60,7 @@ impl ThinkTimes {
 
     /// Schedules the pause of a slot's user. Returns the end of the pause, or `None` if the user
     /// sends a request now.
-    fn next_pause(&mut self, slot: u32) -> Option<Nanos> {
+    pub(super) fn next_pause(&mut self, slot: u32) -> Option<Nanos> {
         let user = self.first_user + u64::from(slot);
         let (stage, pauses) = &mut self.users[slot as usize];
         let until = match *stage {
@@ -102,44 +97,6 @@ fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
             let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
             Nanos((-uniform.ln() * mean * 1e9) as u64)
         }
-    }
-}
-
-impl<'run, T: Transport<'run>> Worker<'run, T> {
-    /// Returns the slot of a user whose pause is over, and the index of the user's request in the
-    /// list. Users that precede this user in the list of free slots begin their pauses.
-    pub(super) fn take_rested(&mut self, now: Nanos) -> Option<(u32, u32)> {
-        for _ in 0..PAUSES_MAX {
-            let (slot, request) = self.take_listed()?;
-            let pause = self.think_times.as_mut()?.next_pause(slot);
-            let Some(until) = pause else {
-                self.dispatcher.advance_list(slot);
-                let due = self.free_since(slot, now).min(now);
-                self.sink.recorder.started_after_pause(due, now);
-                return Some((slot, request));
-            };
-            self.dispatcher.set_away(slot);
-            self.timers.think(slot, until);
-            // Another user on the same connection may use the free capacity.
-            let index = self.dispatcher.slot(slot).connection;
-            self.dispatcher.unpark(index, now);
-        }
-        None
-    }
-
-    /// Takes the best slot for the next request of the list, without advancing the list.
-    #[inline]
-    pub(super) fn take_listed(&mut self) -> Option<(u32, u32)> {
-        let has_many_targets = self.targets.count() > 1;
-        let view = ConnectionView {
-            connections: &self.connections,
-            ramp: self.ramp.as_ref(),
-        };
-        let limit = &mut self.sink.streams_limit;
-        let slot = self
-            .dispatcher
-            .take_slot(self.spec, has_many_targets, view, limit)?;
-        Some((slot, self.dispatcher.next_listed(slot)))
     }
 }
 

@@ -17,8 +17,6 @@ mod offload;
 mod process;
 mod url;
 
-use std::fmt;
-
 use serde::Serialize;
 
 use crate::crypto::{self, CryptoReport};
@@ -27,6 +25,7 @@ pub use interface::examine_interface;
 pub use url::{UrlError, examine_url};
 
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
+pub use process::ProcessError;
 
 /// Name of the report's format, stored as its first field. `schema/` describes the format.
 pub const DOCTOR_SCHEMA: &str = "prony.doctor/1";
@@ -75,39 +74,6 @@ pub enum SubjectKind {
     /// A network interface, for loads that bypass the kernel.
     Interface,
 }
-
-/// Reason why a process can't be examined.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProcessError {
-    /// No process has this ID.
-    Missing(i32),
-    /// The process has ended, but its parent has not reaped it yet.
-    Ended(i32),
-    /// The process is a kernel thread.
-    Kernel(i32),
-}
-
-impl fmt::Display for ProcessError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProcessError::Missing(pid) => write!(
-                f,
-                "there is no process {pid} (pgrep -a NAME lists the processes of a server)"
-            ),
-            ProcessError::Ended(pid) => {
-                write!(
-                    f,
-                    "process {pid} has ended (it is a zombie that its parent has not reaped)"
-                )
-            }
-            ProcessError::Kernel(pid) => {
-                write!(f, "process {pid} is a kernel thread, not a server")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProcessError {}
 
 /// Examines the given servers and this machine. This takes one second, and about three more seconds
 /// for each server that uses a libcrypto.

@@ -1,17 +1,50 @@
 //! A running server: its processes, program and files.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use procfs::process::Process;
 
-use super::ProcessError;
 use crate::crypto::{ProcessFiles, without_deleted_mark};
 use crate::system::linux;
 use crate::system::process::ProcessTable;
 
 /// Maximum number of bytes read from a configuration file.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
+
+/// Reason why a process can't be examined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessError {
+    /// No process has this ID.
+    Missing(i32),
+    /// The process has ended, but its parent has not reaped it yet.
+    Ended(i32),
+    /// The process is a kernel thread.
+    Kernel(i32),
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProcessError::Missing(pid) => write!(
+                f,
+                "there is no process {pid} (pgrep -a NAME lists the processes of a server)"
+            ),
+            ProcessError::Ended(pid) => {
+                write!(
+                    f,
+                    "process {pid} has ended (it is a zombie that its parent has not reaped)"
+                )
+            }
+            ProcessError::Kernel(pid) => {
+                write!(f, "process {pid} is a kernel thread, not a server")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProcessError {}
 
 /// A running server: the process that the user named, and related processes of the same program.
 #[derive(Debug)]

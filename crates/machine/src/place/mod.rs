@@ -5,10 +5,10 @@ pub(crate) mod namespace;
 mod refused;
 mod subnet;
 
+pub use namespace::NetnsHandle;
 pub use refused::PlaceRefused;
 
 use std::collections::BTreeMap;
-use std::io;
 
 use prony_plan::machine::NetworkSettings;
 use prony_plan::service::PlaceKind;
@@ -57,26 +57,6 @@ pub(crate) fn rehearse<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, PlaceRefused> {
     namespace::rehearse(sources, work)
-}
-
-/// Handle to the network namespace of a named place, in which threads of this process can run.
-#[derive(Debug)]
-pub struct NetnsHandle(SandboxEntry);
-
-impl NetnsHandle {
-    /// Creates a handle to the network namespace of `entry`.
-    pub(crate) fn to(entry: &SandboxEntry) -> io::Result<Self> {
-        entry.try_clone().map(Self)
-    }
-
-    /// Runs `work` on a new thread in the namespace, and waits for it to end. Threads that `work`
-    /// starts also run in the namespace. All of them share the files and memory of this process.
-    ///
-    /// # Errors
-    /// The namespace can't be entered; `work` was not run.
-    pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        self.0.run_inside(work)
-    }
 }
 
 /// Checks that this user can create places of this kind on this machine, before anything starts.

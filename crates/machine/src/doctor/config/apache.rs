@@ -7,7 +7,7 @@ use prony_record::number;
 
 use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
-use super::{ConfigFiles, ServerConfigFiles, first_of, option, within};
+use super::files::{ConfigFiles, ServerConfigFiles, first_of, option, within};
 
 /// Minimum recommended number of workers. With fewer workers, the requests of a typical load test
 /// wait for a free one.
@@ -268,7 +268,7 @@ fn check_keep_alive(settings: &ApacheSettings, results: &mut CheckResults) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::InMemoryFiles;
+    use super::super::files::InMemoryFiles;
     use super::*;
 
     const MAIN: &str = "\

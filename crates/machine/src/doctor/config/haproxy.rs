@@ -7,7 +7,7 @@ use prony_record::number;
 
 use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
-use super::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
+use super::files::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
 
 /// Minimum recommended `maxconn`. A lower value limits a typical load test.
 const CONNECTIONS_MIN: u64 = 2000;

@@ -9,7 +9,7 @@ use prony_record::number;
 
 use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
-use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
+use super::files::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 use crate::program_output::run_program;
 
 /// Usual paths of the main configuration file.
@@ -378,7 +378,7 @@ fn check_throttles(directives: &[NginxDirective], results: &mut CheckResults) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::InMemoryFiles;
+    use super::super::files::InMemoryFiles;
     use super::*;
 
     const MAIN: &str = "\

@@ -6,7 +6,7 @@ use prony_record::number;
 
 use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
-use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
+use super::files::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 
 const CHILDREN: CheckTopic = CheckTopic {
     id: "php-fpm-max-children",
@@ -137,7 +137,7 @@ fn check_settings(pools: &[FpmPool], cores: u64, results: &mut CheckResults) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::InMemoryFiles;
+    use super::super::files::InMemoryFiles;
     use super::*;
 
     #[test]

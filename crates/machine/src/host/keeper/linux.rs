@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use super::{block_signals, checked, exit};
+use super::calls::{block_signals, checked, exit};
 use crate::place::namespace;
 pub(super) use crate::place::namespace::join_network;
 

@@ -21,10 +21,12 @@
 use std::io;
 use std::os::fd::RawFd;
 
+mod calls;
 mod linux;
 
 use super::channel::{self, KeeperCommand, KeeperMessage};
 use crate::system::fork::{LaunchStep, fork};
+use calls::{block_signals, checked, exit};
 pub(super) use linux::LinuxCoreSet as CoreSet;
 
 /// Parameters of the forked process, which are prepared before the fork.
@@ -134,16 +136,6 @@ fn permit_open_files(files: libc::rlim_t) -> i32 {
     }
 }
 
-/// Converts the result of a system call. If the call failed, reports the failed step to prony.
-fn checked(channel: RawFd, step: LaunchStep, result: i32) -> io::Result<i32> {
-    if result >= 0 {
-        return Ok(result);
-    }
-    let error = io::Error::last_os_error();
-    channel::send(channel, KeeperMessage::Failed(step));
-    Err(error)
-}
-
 fn begin_session() -> i32 {
     // SAFETY: the call takes no arguments and changes only this process.
     unsafe { libc::setsid() }
@@ -158,11 +150,6 @@ fn own_pid() -> i32 {
 /// keeper was killed. Returns false if the system doesn't support this.
 pub(super) fn adopt_orphans() -> bool {
     linux::adopt_orphans() >= 0
-}
-
-fn exit(status: i32) -> ! {
-    // SAFETY: ends the process without running any destructor.
-    unsafe { libc::_exit(status) }
 }
 
 /// Runs the keeper: reaps ended processes, forwards signals, and exits after the service's last
@@ -238,22 +225,5 @@ fn kill_all(main: i32) -> ! {
         if ended < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             exit(0);
         }
-    }
-}
-
-/// Blocks all signals. Returns the signal mask to use while waiting, which unblocks SIGCHLD.
-fn block_signals() -> libc::sigset_t {
-    extern "C" fn wake(_signal: libc::c_int) {}
-    // SAFETY: all sets and the action are plain data that the calls fill or read, and the handler
-    // does nothing.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = wake as extern "C" fn(libc::c_int) as usize;
-        libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
-        let mut mask: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut mask);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
-        libc::sigdelset(&raw mut mask, libc::SIGCHLD);
-        mask
     }
 }

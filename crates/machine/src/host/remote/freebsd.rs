@@ -5,7 +5,7 @@
 
 mod parse;
 
-use super::{Sections, section};
+use super::shell::{Sections, section};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, ServiceSample};
 

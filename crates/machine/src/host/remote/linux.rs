@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_plan::watch_spec::{RemoteMachine, RemoteService};
 
-use super::{Sections, section};
+use super::shell::{Sections, section};
 use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, MemoryKind, ServiceSample};

@@ -19,7 +19,7 @@ use prony_plan::watch_spec::RemoteMachine;
 
 use crate::system::process::ProcessTable;
 use crate::telemetry::{HostSample, ServiceSample, TelemetrySample};
-use shell::{Sections, Shell};
+use shell::Shell;
 
 pub(super) use shell::RemoteError;
 
@@ -234,9 +234,4 @@ fn outer_traffic(host: &HostSample) -> crate::telemetry::NetworkBytes {
     let mut network = crate::system::proc_files::traffic(&host.interfaces, false);
     network.shared = true;
     network
-}
-
-/// Returns a section of a response; empty if it is missing.
-fn section<'a>(sections: &'a Sections, name: &str) -> &'a str {
-    sections.get(name).map_or("", String::as_str)
 }

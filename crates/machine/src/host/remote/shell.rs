@@ -279,6 +279,11 @@ fn keep_complaint(errors: impl Read, complaint: &Mutex<String>) {
     }
 }
 
+/// Returns a section of a response; empty if it is missing.
+pub(super) fn section<'a>(sections: &'a Sections, name: &str) -> &'a str {
+    sections.get(name).map_or("", String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

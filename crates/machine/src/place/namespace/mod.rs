@@ -15,6 +15,7 @@
 //! host.
 
 mod link_loss;
+mod netns_handle;
 mod netns_thread;
 mod network_topology;
 mod sandbox_entry;
@@ -27,6 +28,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+pub use netns_handle::NetnsHandle;
 pub(crate) use network_topology::NetworkTopology;
 pub(crate) use sandbox_entry::{enter, join_network};
 pub(crate) use settings::sort as sort_settings;
@@ -40,9 +42,7 @@ use crate::run_state::{CreatedResource, RemovedResource, RunState};
 use crate::system::HostError;
 use crate::system::command;
 use crate::system::program;
-
-/// Folder in which `ip netns` keeps named namespaces.
-const NETNS_DIR: &str = "/run/netns";
+use netns_thread::NETNS_DIR;
 
 /// Returns a private /16 network that is free on this host.
 ///

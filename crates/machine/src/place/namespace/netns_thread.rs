@@ -9,6 +9,9 @@ use std::os::fd::AsFd;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+/// Folder in which `ip netns` keeps named namespaces.
+pub(super) const NETNS_DIR: &str = "/run/netns";
+
 /// Runs `work` on a new thread in the namespace, and waits for it to end.
 ///
 /// # Errors

@@ -19,10 +19,10 @@ use std::path::Path;
 use prony_plan::topology::{LinkRate, NetworkLink, Topology};
 
 use super::link_loss;
-use super::netns_thread::run_in_netns;
-use super::{NETNS_DIR, NamespaceFd, ip, settings};
+use super::netns_handle::NetnsHandle;
+use super::netns_thread::{NETNS_DIR, run_in_netns};
+use super::{NamespaceFd, ip, settings};
 use crate::environment::PlaceFacts;
-use crate::place::NetnsHandle;
 use crate::run_state::{CreatedResource, RunState};
 use crate::system::HostError;
 use crate::system::command;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use prony_plan::machine::NetworkSettings;
 
-use super::netns_thread::{run_in_netns, run_in_new_netns};
+use super::netns_thread::{NETNS_DIR, run_in_netns, run_in_new_netns};
 use crate::place::PlaceRefused;
 use crate::system::HostError;
 
@@ -64,10 +64,7 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
             std::fs::write(path, value).map_err(HostError::file("write", path))
         })
     });
-    written.map_err(HostError::file(
-        "enter",
-        Path::new(super::NETNS_DIR).join(name),
-    ))?
+    written.map_err(HostError::file("enter", Path::new(NETNS_DIR).join(name)))?
 }
 
 /// Applies a plan's kernel settings in the namespace. All settings must exist there and be
@@ -102,10 +99,8 @@ pub(super) fn make(
             ))
         })
     };
-    run_in_netns(namespace, make_all).map_err(HostError::file(
-        "enter",
-        Path::new(super::NETNS_DIR).join(place),
-    ))?
+    run_in_netns(namespace, make_all)
+        .map_err(HostError::file("enter", Path::new(NETNS_DIR).join(place)))?
 }
 
 /// Divides kernel settings into those that have a writable file in a new network namespace, and all

@@ -16,7 +16,9 @@ use prony_machine::host::local::LocalHost;
 use prony_machine::place;
 use prony_machine::sweep::{RemovedResource, sweep_in};
 use prony_machine::system::program;
-use prony_plan::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
+use prony_plan::service::{
+    AllocatedService, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
+};
 use prony_plan::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
@@ -88,7 +90,7 @@ fn topology() -> Topology {
     }
 }
 
-fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
+fn spec(wanted: &Allocation, allocated: &AllocatedService) -> ServiceSpec {
     let files_dir = allocated.files_dir.display().to_string();
     let mut files = BTreeMap::new();
     let is_nginx = wanted.service.starts_with("nginx");

@@ -16,7 +16,7 @@ use prony_machine::host::Host;
 use prony_machine::host::local::LocalHost;
 use prony_machine::system::port;
 use prony_machine::telemetry::{MemoryKind, summary};
-use prony_plan::service::{Follow, PortProtocol};
+use prony_plan::service::{FollowSpec, PortProtocol};
 use prony_plan::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 use prony_record::FindingId;
 
@@ -238,9 +238,9 @@ fn a_remote_pid_file_identifies_the_service() {
     let file = state.path().join("it's a pid file");
     fs::write(&file, format!("{}\n", server.0.id())).unwrap();
     let mut host = host(state.path());
-    let follow = Follow {
+    let follow = FollowSpec {
         pid_file: Some(file),
-        ..Follow::default()
+        ..FollowSpec::default()
     };
     host.watch(watch(
         sshd.machine("web", RemoteService { port: None, follow }),

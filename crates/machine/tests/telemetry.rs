@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use prony_machine::host::Host;
 use prony_machine::host::local::LocalHost;
 use prony_machine::telemetry::{ServiceSample, TelemetrySample, summary};
-use prony_plan::service::{Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
+use prony_plan::service::{Allocation, Endpoint, FollowSpec, ListenKind, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::{CounterMode, WatchSpec};
 
@@ -58,7 +58,7 @@ impl Bench {
             stop_signal: libc::SIGTERM,
             library_path: None,
             open_files: None,
-            follow: Follow::default(),
+            follow: FollowSpec::default(),
         };
         change(&allocated["s"].endpoints[""], &mut spec);
         let logs = self.folder.path().join("logs");
@@ -236,9 +236,9 @@ fn an_external_service_is_followed() {
     let mut bench = Bench::new();
     let file = bench.folder.path().join("stranger.pid");
     fs::write(&file, stranger.0.id().to_string()).unwrap();
-    let follow = Follow {
+    let follow = FollowSpec {
         pid_file: Some(file),
-        ..Follow::default()
+        ..FollowSpec::default()
     };
     bench.host.watch(WatchSpec {
         others: [("theirs".to_owned(), follow)].into(),

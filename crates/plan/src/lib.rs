@@ -44,7 +44,7 @@ pub use model::{
     TrialSettings, VARIANTS_MAX, metric_to_judge,
 };
 pub use render::{
-    CapacityLoad, LoadModel, ReadySettings, Resolved, ResolvedLoad, ResolvedService, Scheme,
+    CapacityLoad, LoadModel, ReadySettings, ResolvedLoad, ResolvedService, ResolvedVariant, Scheme,
     TelemetrySettings,
 };
 

@@ -137,7 +137,7 @@ pub struct Allocation {
 
 /// Resources that a host allocated for an [`Allocation`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allocated {
+pub struct AllocatedService {
     /// Endpoint of each listener by name. In a named place, it is the endpoint on the place's
     /// loopback interface. The topology determines the addresses at which other places reach it.
     pub endpoints: BTreeMap<String, Endpoint>,
@@ -148,14 +148,14 @@ pub struct Allocated {
 /// Processes of a service that don't descend from the process that prony started, such as
 /// containers or daemons of another service manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Follow {
+pub struct FollowSpec {
     /// Path of a control group (Linux), relative to the root of the cgroup hierarchy.
     pub cgroup: Option<String>,
     /// File whose first line is a process ID. That process and its descendants are followed.
     pub pid_file: Option<PathBuf>,
 }
 
-impl Follow {
+impl FollowSpec {
     /// Returns true if no process is followed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -176,7 +176,7 @@ pub struct ServiceSpec {
     pub env: BTreeMap<String, String>,
     /// Working directory, an absolute path.
     pub cwd: PathBuf,
-    /// Content of rendered files by name. The host writes them to [`Allocated::files_dir`] before
+    /// Content of rendered files by name. The host writes them to [`AllocatedService::files_dir`] before
     /// it starts the service. For other machines, they are sent separately.
     #[serde(skip)]
     pub files: BTreeMap<String, Vec<u8>>,
@@ -195,7 +195,7 @@ pub struct ServiceSpec {
     /// Limit on open files; `None` if the plan sets none.
     pub open_files: Option<u64>,
     /// Processes of the service that don't descend from the process that prony started.
-    pub follow: Follow,
+    pub follow: FollowSpec,
 }
 
 #[cfg(test)]

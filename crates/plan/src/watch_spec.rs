@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::service::Follow;
+use crate::service::FollowSpec;
 
 /// Mode in which hardware counters (cycles, instructions, cache misses) are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct RemoteService {
     /// listens on this port is the service.
     pub port: Option<u16>,
     /// Processes of the service that the plan names; can be empty.
-    pub follow: Follow,
+    pub follow: FollowSpec,
 }
 
 /// A remote machine whose counters are read over ssh. The machine needs only a POSIX shell.
@@ -53,7 +53,7 @@ pub struct WatchSpec {
     /// True if the load runs on another machine and uses no cores of this machine.
     pub load_is_elsewhere: bool,
     /// Services on this machine that prony did not start, each with its processes.
-    pub others: BTreeMap<String, Follow>,
+    pub others: BTreeMap<String, FollowSpec>,
     /// Machine that runs all remote services of the plan, and whose telemetry is read over ssh;
     /// `None` if the plan names no such machine.
     pub remote: Option<RemoteMachine>,

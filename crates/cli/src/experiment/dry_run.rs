@@ -5,7 +5,7 @@ use prony_experiment::runner::{
     BlockTime, FailedTrial, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
 use prony_machine::host::local::LocalHost;
-use prony_plan::{Plan, Resolved};
+use prony_plan::{Plan, ResolvedVariant};
 
 use crate::ending::{Ending, Failure};
 use crate::experiment::hosts::Hosts;
@@ -60,7 +60,11 @@ enum ProbeEnd {
 }
 
 /// Probes the variants on this machine.
-fn probe(plan: &Plan, variants: &[Resolved], session: &Session) -> Result<ProbeEnd, Failure> {
+fn probe(
+    plan: &Plan,
+    variants: &[ResolvedVariant],
+    session: &Session,
+) -> Result<ProbeEnd, Failure> {
     let progress = session.progress();
     leftovers::remove(progress);
     let scratch = tempfile::Builder::new().prefix("prony-probe-").tempdir();

@@ -11,9 +11,9 @@ use prony_experiment::runner::{
 };
 use prony_experiment::schedule;
 use prony_machine::place::sort_settings;
-use prony_plan::service::{Allocated, Allocation, PlaceKind, PortProtocol, pick_endpoints};
+use prony_plan::service::{AllocatedService, Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use prony_plan::topology::{AddressBlock, Topology};
-use prony_plan::{LoadModel, Plan, PlanError, Resolved, ResolvedService};
+use prony_plan::{LoadModel, Plan, PlanError, ResolvedService, ResolvedVariant};
 use prony_record::goals_phrase;
 use prony_record::redact;
 use prony_report::number;
@@ -208,7 +208,10 @@ type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
 /// Resolves every variant. Addresses that prony assigns when the experiment starts are shown as
 /// placeholders.
-pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Resolved>, PlanError> {
+pub(crate) fn resolved(
+    plan: &Plan,
+    address_of: AddressOf<'_>,
+) -> Result<Vec<ResolvedVariant>, PlanError> {
     let resolve = |variant| {
         let allocated = made_up(&plan.allocations(variant)?, address_of);
         plan.resolve(variant, &allocated)
@@ -217,7 +220,7 @@ pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Res
 }
 
 /// Lists the order of the trials, and the services and loads that each trial starts.
-pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]) -> String {
+pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[ResolvedVariant]) -> String {
     let mut text = "\nvariants, by folder name:\n".to_owned();
     let ids = plan.variants.iter().map(|variant| variant.id.as_str());
     let width = ids.clone().map(|id| id.chars().count()).max().unwrap_or(0);
@@ -255,7 +258,7 @@ pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]
 }
 
 /// Returns the settings of one variant.
-fn settings_of(resolved: &Resolved) -> Vec<Setting> {
+fn settings_of(resolved: &ResolvedVariant) -> Vec<Setting> {
     let line = |text: String| SettingValue::Line(text);
     let mut settings = Vec::new();
     for (subject, text) in networks(&resolved.topology) {
@@ -381,7 +384,7 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
 }
 
 /// Returns placeholders for endpoints that prony assigns when the experiment starts.
-fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, Allocated> {
+fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, AllocatedService> {
     let mut ports = FIRST_PORT..;
     let allocated = wanted.iter().map(|wanted| {
         let is_own = wanted.exposed && wanted.place == PlaceKind::Native;
@@ -396,7 +399,7 @@ fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String,
         let files_dir = PathBuf::from("/run/prony").join(&wanted.service);
         (
             wanted.service.clone(),
-            Allocated {
+            AllocatedService {
                 endpoints,
                 files_dir,
             },

@@ -18,7 +18,7 @@ mod tests;
 use std::time::Duration;
 
 use prony_load::{HttpVersion, IoChoice};
-use prony_plan::{Interleave, LoadModel, Plan, Resolved};
+use prony_plan::{Interleave, LoadModel, Plan, ResolvedVariant};
 use prony_record::number;
 use prony_stats::TrialMode;
 
@@ -55,7 +55,7 @@ pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
 }
 
 /// Returns the first reason why the variants can't be interleaved.
-fn obstacle(plan: &Plan, variants: &[Resolved], requested: Interleave) -> Option<String> {
+fn obstacle(plan: &Plan, variants: &[ResolvedVariant], requested: Interleave) -> Option<String> {
     let all = NamedVariants { plan, variants };
     of_load(all)
         .or_else(|| of_networks(all))
@@ -70,7 +70,7 @@ fn obstacle(plan: &Plan, variants: &[Resolved], requested: Interleave) -> Option
 #[derive(Clone, Copy)]
 struct NamedVariants<'a> {
     plan: &'a Plan,
-    variants: &'a [Resolved],
+    variants: &'a [ResolvedVariant],
 }
 
 impl<'a> NamedVariants<'a> {
@@ -81,14 +81,14 @@ impl<'a> NamedVariants<'a> {
         format!("variant \"{}\"", levels.join(" "))
     }
 
-    fn iter(self) -> impl Iterator<Item = (usize, &'a Resolved)> {
+    fn iter(self) -> impl Iterator<Item = (usize, &'a ResolvedVariant)> {
         self.variants.iter().enumerate()
     }
 
     /// Returns the subject of a sentence about the loads for which `holds` is true: "the load" if
     /// it is true for all of them, and otherwise the load of the first such variant. Returns `None`
     /// if there is none.
-    fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
+    fn loads(self, holds: impl Fn(&ResolvedVariant) -> bool) -> Option<String> {
         let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
         Some(if self.variants.iter().all(holds) {
             "the load".to_owned()
@@ -108,7 +108,8 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(|variant| !variant.load.settings.rate_stages().is_empty()) {
         return Some(format!("{load} has a rate that changes over time"));
     }
-    let is_search = |variant: &Resolved| matches!(variant.load.model, LoadModel::Capacity(_));
+    let is_search =
+        |variant: &ResolvedVariant| matches!(variant.load.model, LoadModel::Capacity(_));
     if let Some(load) = all.loads(is_search) {
         return Some(format!(
             "{load} is a capacity search, which chooses its own rates"
@@ -122,13 +123,14 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(|variant| variant.load.settings.script.is_some()) {
         return Some(format!("{load} has a script, which slices would interrupt"));
     }
-    let is_quic = |variant: &Resolved| variant.load.settings.http == Some(HttpVersion::Http3);
+    let is_quic =
+        |variant: &ResolvedVariant| variant.load.settings.http == Some(HttpVersion::Http3);
     if let Some(load) = all.loads(is_quic) {
         return Some(format!(
             "{load} uses QUIC, whose acknowledgments would be late between slices"
         ));
     }
-    let is_bypass = |variant: &Resolved| variant.load.settings.io == Some(IoChoice::Xdp);
+    let is_bypass = |variant: &ResolvedVariant| variant.load.settings.io == Some(IoChoice::Xdp);
     if let Some(load) = all.loads(is_bypass) {
         return Some(format!(
             "{load} bypasses the kernel, and an interface can carry only one such load at a time"
@@ -201,9 +203,9 @@ fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
 
 /// Rejects variants whose slices would differ in number or length.
 fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
-    let duration = |variant: &Resolved| variant.load.settings.planned().unwrap_or_default();
+    let duration = |variant: &ResolvedVariant| variant.load.settings.planned().unwrap_or_default();
     let first = duration(all.variants.first()?);
-    let differs = |(_, variant): &(usize, &Resolved)| duration(variant) != first;
+    let differs = |(_, variant): &(usize, &ResolvedVariant)| duration(variant) != first;
     if let Some((index, _)) = all.iter().find(differs) {
         return Some(format!(
             "the duration of {} differs from that of {}",
@@ -211,7 +213,7 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
             all.name(0)
         ));
     }
-    let no_warmup = |variant: &Resolved| variant.load.settings.warmup().is_zero();
+    let no_warmup = |variant: &ResolvedVariant| variant.load.settings.warmup().is_zero();
     let length = match requested {
         Interleave::Slices(length) => length,
         // Without a requested length, the slice length is derived from the request rates during the

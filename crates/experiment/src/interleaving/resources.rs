@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use prony_machine::system;
-use prony_plan::{Plan, PlanError, Resolved, ResolvedService};
+use prony_plan::{Plan, PlanError, ResolvedService, ResolvedVariant};
 use prony_record::{number, quantity};
 
 /// Available resources of this machine.
@@ -52,7 +52,7 @@ pub struct VariantDemand {
 pub fn demands(plan: &Plan) -> Result<Vec<VariantDemand>, PlanError> {
     let cores = plan.machine_cores().max(1) as u64;
     let variants = plan.with_placeholders()?;
-    let demand = |(index, variant): (usize, &Resolved)| {
+    let demand = |(index, variant): (usize, &ResolvedVariant)| {
         let load = &variant.load;
         let connections = load.settings.connections();
         let listed = load.settings.cores.as_ref().map(|list| list.0.len() as u64);

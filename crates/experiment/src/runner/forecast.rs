@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prony_load::LoadSettings;
 use prony_machine::host::Host;
-use prony_plan::{LoadModel, Plan, Resolved};
+use prony_plan::{LoadModel, Plan, ResolvedVariant};
 use prony_stats::TrialMode;
 
 use super::event::Forecast;
@@ -123,14 +123,14 @@ impl BlockTime {
     /// Returns the time of the loads of a block with these variants, as far as the plan determines
     /// it. The overhead of their trials is unknown until the pre-check has measured it. `mode` is
     /// the mode of the block's trials.
-    pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
+    pub fn of(variants: &[ResolvedVariant], mode: Option<&TrialMode>) -> BlockTime {
         BlockTime::with_overhead(variants, mode, Duration::ZERO)
     }
 
     /// Returns the time of a block whose trials together need `overhead` to start, check and stop
     /// their services. Sequential and interleaved blocks both start each variant once.
     pub(super) fn with_overhead(
-        variants: &[Resolved],
+        variants: &[ResolvedVariant],
         mode: Option<&TrialMode>,
         overhead: Duration,
     ) -> BlockTime {
@@ -158,7 +158,7 @@ fn add(a: Duration, b: Duration) -> Duration {
 }
 
 /// Returns the time under load of an interleaved block, whose loads all have the same duration.
-fn interleaved_loads(variants: &[Resolved]) -> Duration {
+fn interleaved_loads(variants: &[ResolvedVariant]) -> Duration {
     let loads = variants.iter().map(|variant| &variant.load.settings);
     let warmups: Vec<Duration> = loads.clone().map(LoadSettings::warmup).collect();
     let durations = loads.filter_map(LoadSettings::planned);
@@ -166,7 +166,7 @@ fn interleaved_loads(variants: &[Resolved]) -> Duration {
 }
 
 /// Returns the time of a block if every trial is a capacity search; otherwise `None`.
-fn searched_block(variants: &[Resolved], overhead: Duration) -> Option<BlockTime> {
+fn searched_block(variants: &[ResolvedVariant], overhead: Duration) -> Option<BlockTime> {
     let times = variants.iter().map(|variant| match &variant.load.model {
         LoadModel::Capacity(capacity) => Some(capacity.search_time()),
         LoadModel::Closed | LoadModel::Open => None,
@@ -196,7 +196,7 @@ fn planned_load(settings: &LoadSettings) -> Option<Duration> {
 }
 
 /// Returns the reason why this process can't or must not probe a variant; `None` if it may.
-fn obstacle(variant: &Resolved) -> Option<UnknownTime> {
+fn obstacle(variant: &ResolvedVariant) -> Option<UnknownTime> {
     if variant.load.agents.is_some() {
         return Some(UnknownTime::Agents);
     }
@@ -223,7 +223,7 @@ fn obstacle(variant: &Resolved) -> Option<UnknownTime> {
 /// The services of a variant don't start or don't respond.
 pub fn probe_block_time(
     plan: &Plan,
-    variants: &[Resolved],
+    variants: &[ResolvedVariant],
     host: &mut dyn Host,
     scratch: &Path,
     interrupt: &Interrupt,

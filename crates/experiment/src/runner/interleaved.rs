@@ -13,7 +13,7 @@ use super::block_error::BlockError;
 use super::event::InterleavedLoad;
 use super::sampling::LatestSample;
 use super::scoped_host::{ScopedHost, SharedHost};
-use super::slice_driver::{Driver, SlicedLoad, forward};
+use super::slice_driver::{SliceDriver, SlicedLoad, forward};
 use super::trial::{LoadedVariant, RunningVariant, Trial, TrialPosition, inside};
 use super::trial_result::TrialResult;
 use super::{ExperimentEvent, TrialError};
@@ -153,7 +153,7 @@ impl InterleavedBlock<'_> {
         let latest = Arc::new(LatestSample::default());
         self.announce(&loads, &controls, &latest);
         self.trial.interrupt.set_loads(controls.clone());
-        let driver = Driver {
+        let driver = SliceDriver {
             loads: &loads,
             services: services_of(running, &self.order),
             slice: self.slice.map(Nanos::from),

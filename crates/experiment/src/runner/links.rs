@@ -2,7 +2,7 @@
 //! overhead.
 
 use prony_machine::telemetry::TelemetrySummary;
-use prony_plan::Resolved;
+use prony_plan::ResolvedVariant;
 use prony_plan::service::PlaceKind;
 use prony_plan::topology::NetworkLink;
 use prony_record::Record;
@@ -24,7 +24,10 @@ pub(crate) struct LoadLinkTraffic {
 
 /// Returns the traffic between the load generator and its target during the measured part; `None`
 /// if the plan has no link between them.
-pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<LoadLinkTraffic> {
+pub(crate) fn crossing(
+    summary: &TelemetrySummary,
+    resolved: &ResolvedVariant,
+) -> Option<LoadLinkTraffic> {
     let target = &resolved.load.service;
     let mut services = resolved.services.iter();
     let target = services.find(|service| service.spec.name == *target)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use prony_load::LoadSettings;
 use prony_machine::host::{Host, ProbeFailure, ReadinessProbe};
 use prony_plan::ReadySettings;
-use prony_plan::service::Allocated;
+use prony_plan::service::AllocatedService;
 
 use super::Interrupt;
 
@@ -51,7 +51,7 @@ pub(crate) fn wait(
     service: &str,
     ready: &ReadySettings,
     load: Option<&LoadSettings>,
-    allocated: Option<&Allocated>,
+    allocated: Option<&AllocatedService>,
     host: &mut dyn Host,
     interrupt: &Interrupt,
 ) -> Result<(), ReadinessError> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use prony_machine::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
-use prony_plan::Resolved;
+use prony_plan::ResolvedVariant;
 use prony_stats::{CoreParties, Neighbor};
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ struct CoreGroup<'a> {
 }
 
 /// Computes the resource usage of a trial from its telemetry.
-pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &Resolved) -> ResourceUse {
+pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &ResolvedVariant) -> ResourceUse {
     let reading = TrialReading::new(summary, resolved);
     let groups = reading.groups();
     let load_cores = groups.iter().find(|group| group.services.is_empty());
@@ -125,14 +125,14 @@ impl CoreGroup<'_> {
 /// Telemetry of a trial, with the core settings of the plan.
 struct TrialReading<'a> {
     summary: &'a TelemetrySummary,
-    resolved: &'a Resolved,
+    resolved: &'a ResolvedVariant,
     load_percent: f64,
     /// True if the load runs on this machine and is not pinned to cores.
     load_is_free: bool,
 }
 
 impl<'a> TrialReading<'a> {
-    fn new(summary: &'a TelemetrySummary, resolved: &'a Resolved) -> Self {
+    fn new(summary: &'a TelemetrySummary, resolved: &'a ResolvedVariant) -> Self {
         let load = &resolved.load;
         Self {
             summary,

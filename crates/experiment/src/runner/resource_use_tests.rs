@@ -11,7 +11,7 @@ use super::*;
 
 const ELAPSED_S: f64 = 10.0;
 
-fn resolved(web_cores: &str, load_cores: &str) -> Resolved {
+fn resolved(web_cores: &str, load_cores: &str) -> ResolvedVariant {
     let text = format!(
         r#"
 baseline = {{ connections = 1 }}
@@ -34,7 +34,7 @@ connections = "{{{{ connections }}}}"
     let plan = Plan::from_str(&text, Path::new("plan.toml"), machine).unwrap();
     let allocated = plan.allocations(0).unwrap();
     let endpoint = prony_plan::service::Endpoint::Tcp("127.0.0.1:8080".parse().unwrap());
-    let given = |wanted: &prony_plan::service::Allocation| prony_plan::service::Allocated {
+    let given = |wanted: &prony_plan::service::Allocation| prony_plan::service::AllocatedService {
         endpoints: [(String::new(), endpoint.clone())].into(),
         files_dir: format!("/tmp/{}", wanted.service).into(),
     };

@@ -14,7 +14,7 @@ use prony_machine::host::{
 };
 use prony_machine::place::NetnsHandle;
 use prony_machine::telemetry::TelemetrySample;
-use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_plan::service::{AllocatedService, Allocation, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
@@ -27,7 +27,7 @@ use super::sliced_telemetry::sample_of_variant;
 #[derive(Debug, Default)]
 pub(super) struct SharedHost {
     /// Allocations of all variants, by service name on the host.
-    allocated: BTreeMap<String, Allocated>,
+    allocated: BTreeMap<String, AllocatedService>,
     watch: WatchSpec,
     /// Log folders, by service name on the host.
     logs: BTreeMap<String, PathBuf>,
@@ -124,7 +124,7 @@ impl Host for ScopedHost<'_> {
         &mut self,
         wanted: &[Allocation],
         _: &Topology,
-    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+    ) -> Result<BTreeMap<String, AllocatedService>, HostError> {
         let of_service = |wanted: &Allocation| {
             let allocated = self.shared.allocated.get(&self.name(&wanted.service));
             let allocated = allocated.cloned();

@@ -78,7 +78,7 @@ pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(Exper
 }
 
 /// Decides when each load runs, and takes telemetry samples between slices.
-pub(super) struct Driver<'a> {
+pub(super) struct SliceDriver<'a> {
     pub(super) loads: &'a [SlicedLoad<'a>],
     pub(super) services: Vec<(usize, String)>,
     pub(super) slice: Option<Nanos>,
@@ -119,7 +119,7 @@ impl VariantMeasurements {
     }
 }
 
-impl Driver<'_> {
+impl SliceDriver<'_> {
     /// Runs the warm-ups and rounds. Stops early if a load or a service has ended, or if a machine
     /// is lost.
     pub(super) fn drive(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_machine::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
-use prony_plan::{Resolved, ResolvedService};
+use prony_plan::{ResolvedService, ResolvedVariant};
 use prony_record::finding::{ServiceThrottled, Subject, TelemetryLost};
 use prony_record::{Finding, Record, Severity};
 
@@ -12,7 +12,10 @@ use super::values;
 
 /// Removes followed services that have no process from the summary, and returns a finding about
 /// each. Otherwise, their usage would appear to be zero.
-pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>) -> Vec<Finding> {
+pub(super) fn unseen(
+    resolved: &ResolvedVariant,
+    summary: Option<&mut TelemetrySummary>,
+) -> Vec<Finding> {
     let Some(summary) = summary else {
         return Vec::new();
     };
@@ -48,7 +51,7 @@ pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
 /// `record` is the trial's load, unless the trial is a capacity search.
 pub(super) fn telemetry_values(
     summary: Option<&TelemetrySummary>,
-    resolved: &Resolved,
+    resolved: &ResolvedVariant,
     record: Option<&Record>,
 ) -> TrialTelemetry {
     let Some(summary) = summary else {

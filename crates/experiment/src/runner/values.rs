@@ -2,7 +2,7 @@
 
 use prony_load::HttpVersion;
 use prony_machine::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
-use prony_plan::Resolved;
+use prony_plan::ResolvedVariant;
 use prony_plan::service::{Endpoint, PlaceKind};
 use prony_record::Record;
 use prony_stats::capacity::SearchReport;
@@ -26,7 +26,7 @@ pub(crate) fn of_search(search: &SearchReport) -> Values {
 pub(crate) fn all(
     record: &Record,
     telemetry: Option<&TelemetrySummary>,
-    resolved: &Resolved,
+    resolved: &ResolvedVariant,
 ) -> Values {
     let mut values = values(record, telemetry, &resolved.load.service);
     if let Some(summary) = telemetry {
@@ -148,7 +148,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
 /// Returns the number of connections that the target opened per request. If the load shares the
 /// target's network, the load's connections are subtracted. For a native service, the connections
 /// of all processes on the machine are included.
-fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) -> Values {
+fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &ResolvedVariant) -> Values {
     let load = &resolved.load;
     let target = resolved.services.iter();
     let target = target

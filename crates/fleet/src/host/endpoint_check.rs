@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use prony_plan::service::{Allocated, Allocation, Endpoint, ListenKind};
+use prony_plan::service::{AllocatedService, Allocation, Endpoint, ListenKind};
 
 /// Reason why the services that an agent allocated are rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl fmt::Display for WrongAllocation {
 /// A service or its endpoint is wrong.
 pub(super) fn check_endpoints(
     wanted: &[Allocation],
-    services: &BTreeMap<String, Allocated>,
+    services: &BTreeMap<String, AllocatedService>,
     addresses: &[IpAddr],
     is_this_machine: bool,
 ) -> Result<(), WrongAllocation> {
@@ -142,7 +142,7 @@ mod tests {
             place: PlaceKind::Native,
             listen: [(String::new(), ListenKind::Tcp)].into(),
         };
-        let allocated = Allocated {
+        let allocated = AllocatedService {
             endpoints: [(String::new(), endpoint)].into(),
             files_dir: "/tmp".into(),
         };
@@ -190,7 +190,7 @@ mod tests {
             place: PlaceKind::Native,
             listen: BTreeMap::new(),
         };
-        let nothing = Allocated {
+        let nothing = AllocatedService {
             endpoints: BTreeMap::new(),
             files_dir: "/tmp".into(),
         };

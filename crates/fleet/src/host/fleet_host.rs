@@ -13,7 +13,7 @@ use prony_machine::host::{
 };
 use prony_machine::place::NetnsHandle;
 use prony_machine::telemetry::{HostSample, TelemetrySample};
-use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_plan::service::{AllocatedService, Allocation, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
 use prony_record::finding::{AgentLoss, AgentLost, HostLoss, Subject};
@@ -156,7 +156,7 @@ impl FleetHost {
     fn allocate_remote(
         &mut self,
         wanted: &[Allocation],
-        all: &mut BTreeMap<String, Allocated>,
+        all: &mut BTreeMap<String, AllocatedService>,
     ) -> Result<(), HostError> {
         let mut by_session: BTreeMap<AgentName, (Arc<AgentSession>, Vec<Allocation>)> =
             BTreeMap::new();
@@ -199,7 +199,7 @@ impl Host for FleetHost {
         &mut self,
         wanted: &[Allocation],
         topology: &Topology,
-    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+    ) -> Result<BTreeMap<String, AllocatedService>, HostError> {
         self.release()?;
         let mut all = BTreeMap::new();
         let allocated = self.allocate_remote(wanted, &mut all).and_then(|()| {

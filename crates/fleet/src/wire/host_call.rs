@@ -10,7 +10,7 @@ use prony_machine::environment::Environment;
 use prony_machine::host::{ReadinessProbe, ServiceExit, ServiceStop};
 use prony_machine::telemetry::TelemetrySample;
 use prony_plan::HostObjection;
-use prony_plan::service::{Allocated, Allocation, ServiceSpec};
+use prony_plan::service::{AllocatedService, Allocation, ServiceSpec};
 use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ pub enum HostReply {
     /// The allocated endpoints and folders.
     Allocated {
         /// The endpoints and folder of each service, by name.
-        services: BTreeMap<String, Allocated>,
+        services: BTreeMap<String, AllocatedService>,
     },
     /// The service has exited.
     Exited {

@@ -20,7 +20,7 @@ mod remote;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use prony_plan::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_plan::service::{AllocatedService, Allocation, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
 
@@ -50,7 +50,7 @@ pub trait Host: Send {
         &mut self,
         wanted: &[Allocation],
         topology: &Topology,
-    ) -> Result<BTreeMap<String, Allocated>, HostError>;
+    ) -> Result<BTreeMap<String, AllocatedService>, HostError>;
 
     /// Returns a handle to the network of a named place. Threads of this process, such as those of
     /// the load, can run in it. Returns `None` for other kinds of places, because this process

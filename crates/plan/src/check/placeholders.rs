@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use crate::render::{RemoteAddress, ServiceLayout, remote_allocated};
-use crate::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
+use crate::service::{AllocatedService, Endpoint, PortProtocol, pick_endpoints};
 
 /// Port of the first placeholder endpoint.
 const FIRST_PORT: u16 = 20_000;
@@ -26,7 +26,9 @@ pub fn is_placeholder_path(path: &Path) -> bool {
 }
 
 /// Creates placeholder endpoints for the services' listeners. No server listens on them.
-pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<String, Allocated> {
+pub(super) fn placeholder_endpoints(
+    services: &[ServiceLayout],
+) -> BTreeMap<String, AllocatedService> {
     let mut ports = FIRST_PORT..;
     let mut address = |_: &[PortProtocol]| {
         let port = ports.next().unwrap_or(FIRST_PORT);
@@ -43,7 +45,7 @@ pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<Stri
             None => {
                 let path = |name: &str| Ok(files_dir.join(format!("{name}.sock")));
                 let Ok(endpoints) = pick_endpoints(&service.listen, &mut address, path);
-                Allocated {
+                AllocatedService {
                     endpoints,
                     files_dir,
                 }

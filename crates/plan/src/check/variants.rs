@@ -9,7 +9,9 @@ use super::placeholders::placeholder_endpoints;
 use crate::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::model::{Plan, frozen_files, trials};
 use crate::reference::PlanTable;
-use crate::render::{self, LoadModel, Rendered, Resolved, VariantLayout, load, machine_context};
+use crate::render::{
+    self, LoadModel, RenderedVariant, ResolvedVariant, VariantLayout, load, machine_context,
+};
 use crate::syntax::{PlanReader, TomlNode};
 
 impl Plan {
@@ -25,7 +27,7 @@ impl Plan {
     ///
     /// # Errors
     /// A variant renders differently from when the plan was read.
-    pub fn with_placeholders(&self) -> Result<Vec<Resolved>, PlanError> {
+    pub fn with_placeholders(&self) -> Result<Vec<ResolvedVariant>, PlanError> {
         let mut diagnostics = Diagnostics::default();
         let all = render_all(self, &mut diagnostics, |_, _, _| {});
         diagnostics
@@ -35,7 +37,7 @@ impl Plan {
             let load = rendered.load.ok_or_else(|| {
                 PlanError::unexplained(&self.origin, "the load of a variant can't be rendered")
             })?;
-            Ok(Resolved {
+            Ok(ResolvedVariant {
                 topology: rendered.topology,
                 services: rendered.services,
                 load,
@@ -103,8 +105,12 @@ fn report_unknown_keys(plan: &Plan, diagnostics: &mut Diagnostics) {
 }
 
 /// Returns the goals of the capacity searches, which must be the same for all variants.
-fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'_>) -> Vec<String> {
-    let of = |rendered: &Rendered| match &rendered.load.as_ref()?.model {
+fn goals(
+    all: &[(String, RenderedVariant)],
+    load_line: usize,
+    reader: &mut PlanReader<'_>,
+) -> Vec<String> {
+    let of = |rendered: &RenderedVariant| match &rendered.load.as_ref()?.model {
         LoadModel::Capacity(capacity) => Some(capacity.goals.goals.clone()),
         LoadModel::Closed | LoadModel::Open => None,
     };
@@ -126,7 +132,7 @@ fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'
 /// can't measure it.
 fn check_capacity_metrics(
     plan: &Plan,
-    all: &[(String, Rendered)],
+    all: &[(String, RenderedVariant)],
     line: usize,
     diagnostics: &mut Diagnostics,
 ) {
@@ -164,7 +170,7 @@ fn check_capacity_metrics(
 /// Returns the metric that gets a verdict by default: the rate of a closed loop, the p99 of an open
 /// loop or of a load with think times, or the capacity of a search.
 fn default_metrics(
-    all: &[(String, Rendered)],
+    all: &[(String, RenderedVariant)],
     load_line: usize,
     reader: &mut PlanReader<'_>,
 ) -> Vec<Metric> {
@@ -219,8 +225,8 @@ pub(super) fn read_notes(
 pub(super) fn render_all(
     plan: &Plan,
     diagnostics: &mut Diagnostics,
-    check: impl Fn(&VariantLayout, &Rendered, &mut Diagnostics),
-) -> Vec<(String, Rendered)> {
+    check: impl Fn(&VariantLayout, &RenderedVariant, &mut Diagnostics),
+) -> Vec<(String, RenderedVariant)> {
     let mut all = Vec::new();
     for variant in &plan.variants {
         let mut found = Diagnostics::default();
@@ -236,7 +242,7 @@ pub(super) fn render_all(
     all
 }
 
-fn notes(all: &[(String, Rendered)]) -> Vec<String> {
+fn notes(all: &[(String, RenderedVariant)]) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((first, second)) = identical_variants(all) {
         notes.push(format!(
@@ -268,8 +274,8 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
 }
 
 /// Returns the IDs of the first two variants with the same services, load and networks.
-fn identical_variants(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
-    let is_same = |a: &Rendered, b: &Rendered| {
+fn identical_variants(all: &[(String, RenderedVariant)]) -> Option<(&str, &str)> {
+    let is_same = |a: &RenderedVariant, b: &RenderedVariant| {
         let loads = match (&a.load, &b.load) {
             (Some(a), Some(b)) => {
                 let same_origin = a.place == b.place && a.agents == b.agents;

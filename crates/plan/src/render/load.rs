@@ -20,7 +20,7 @@ use crate::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::machine::PlanMachine;
 use crate::model::{PlanFolder, TrialSettings};
 use crate::reference::{self, PlanTable};
-use crate::service::{Allocated, Endpoint, ListenKind, PlaceKind};
+use crate::service::{AllocatedService, Endpoint, ListenKind, PlaceKind};
 use crate::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
 /// Settings whose file is not copied to results. Results are shared, but private keys must stay
@@ -121,7 +121,7 @@ impl SettingLines {
 
 /// Properties of a variant's services that are needed to read a load.
 pub(crate) struct LoadContext<'a> {
-    pub(crate) allocated: &'a BTreeMap<String, Allocated>,
+    pub(crate) allocated: &'a BTreeMap<String, AllocatedService>,
     pub(crate) trials: &'a TrialSettings,
     /// Keys of `[trials]` that the plan sets.
     pub(crate) trial_keys: &'a [String],

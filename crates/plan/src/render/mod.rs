@@ -28,6 +28,6 @@ pub(super) use service_layout::{RemoteAddress, ServiceLayout};
 pub use services::ResolvedService;
 pub use telemetry::TelemetrySettings;
 pub(super) use template_values::{machine_context, remote_allocated};
-pub use variant::Resolved;
-pub(super) use variant::{Rendered, checked_layout, layout, render};
+pub use variant::ResolvedVariant;
+pub(super) use variant::{RenderedVariant, checked_layout, layout, render};
 pub(super) use variant_layout::VariantLayout;

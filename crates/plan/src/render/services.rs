@@ -10,7 +10,7 @@ use super::ready::{ReadySettings, read_ready};
 use super::service_layout::ServiceLayout;
 use crate::diagnostic::DiagnosticKind;
 use crate::reference::PlanTable;
-use crate::service::{Follow, PlaceKind, ServiceSpec};
+use crate::service::{FollowSpec, PlaceKind, ServiceSpec};
 use crate::syntax::{PlanReader, SIGTERM, TomlNode, TomlTable, TomlValue, signal};
 
 /// Keys that a remote service can have.
@@ -137,7 +137,7 @@ fn read_follow(
     owner: &str,
     around: &RenderContext<'_>,
     reader: &mut PlanReader<'_>,
-) -> Follow {
+) -> FollowSpec {
     let mut text = |key: &str| {
         let text = reader.text(table.get(key)?, &format!("{key} of {owner}"))?;
         Some(text).filter(|text| !text.is_empty())
@@ -152,7 +152,7 @@ fn read_follow(
         let line = table.line_of("cgroup");
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
     }
-    Follow { cgroup, pid_file }
+    FollowSpec { cgroup, pid_file }
 }
 
 fn read_env(

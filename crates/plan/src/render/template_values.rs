@@ -7,7 +7,7 @@ use super::service_layout::{RemoteAddress, SERVICE_ATTRIBUTES, ServiceLayout};
 use super::template::{KnownName, TemplateContext, unreachable_value};
 use super::variant_layout::{VariantLayout, Viewer};
 use crate::model::{Plan, PlanVariant};
-use crate::service::{Allocated, Endpoint};
+use crate::service::{AllocatedService, Endpoint};
 use crate::syntax::{PlanReader, TomlEntry, TomlNode, TomlValue};
 
 const MACHINE: &str = "machine";
@@ -57,7 +57,7 @@ pub(super) fn service_context(
     plan: &Plan,
     variant: &PlanVariant,
     layout: &VariantLayout,
-    allocated: &BTreeMap<String, Allocated>,
+    allocated: &BTreeMap<String, AllocatedService>,
     viewer: Viewer<'_>,
     reader: &mut PlanReader<'_>,
 ) -> TemplateContext {
@@ -74,8 +74,8 @@ pub(super) fn service_context(
 }
 
 /// Returns the endpoint of a remote service in the same form as allocated endpoints.
-pub(crate) fn remote_allocated(endpoint: Endpoint) -> Allocated {
-    Allocated {
+pub(crate) fn remote_allocated(endpoint: Endpoint) -> AllocatedService {
+    AllocatedService {
         endpoints: BTreeMap::from([(String::new(), endpoint)]),
         files_dir: PathBuf::new(),
     }
@@ -96,7 +96,7 @@ fn attributes(service: &ServiceLayout) -> BTreeSet<String> {
 fn service_value(
     layout: &VariantLayout,
     service: &ServiceLayout,
-    given: &Allocated,
+    given: &AllocatedService,
     viewer: Viewer<'_>,
 ) -> minijinja::Value {
     let mut value: BTreeMap<String, minijinja::Value> = BTreeMap::new();

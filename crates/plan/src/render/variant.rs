@@ -15,13 +15,13 @@ use super::variant_layout::{VariantLayout, Viewer, read_layout};
 use crate::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::machine::PlanMachine;
 use crate::model::{Plan, PlanVariant};
-use crate::service::{Allocated, Allocation, Endpoint};
+use crate::service::{AllocatedService, Allocation, Endpoint};
 use crate::syntax::PlanReader;
 use crate::topology::Topology;
 
 /// A variant that was rendered with the endpoints that the host allocated.
 #[derive(Debug, Clone)]
-pub struct Resolved {
+pub struct ResolvedVariant {
     /// Places that the plan defines, and the links between them.
     pub topology: Topology,
     /// Services in start order.
@@ -33,7 +33,7 @@ pub struct Resolved {
 }
 
 /// A rendered variant. `load` is `None` if the load's settings are invalid.
-pub(crate) struct Rendered {
+pub(crate) struct RenderedVariant {
     pub(crate) topology: Topology,
     pub(crate) services: Vec<ResolvedService>,
     pub(crate) load: Option<ResolvedLoad>,
@@ -83,8 +83,8 @@ impl Plan {
     pub fn resolve(
         &self,
         variant: usize,
-        allocated: &BTreeMap<String, Allocated>,
-    ) -> Result<Resolved, PlanError> {
+        allocated: &BTreeMap<String, AllocatedService>,
+    ) -> Result<ResolvedVariant, PlanError> {
         let variant = &self.variants[variant];
         let layout = checked_layout(self, variant)?;
         let mut all = allocated.clone();
@@ -110,7 +110,7 @@ impl Plan {
         let load = rendered
             .load
             .ok_or_else(|| PlanError::unexplained(&self.origin, "the load has no target"))?;
-        Ok(Resolved {
+        Ok(ResolvedVariant {
             topology: rendered.topology,
             services: rendered.services,
             load,
@@ -168,9 +168,9 @@ pub(crate) fn render(
     plan: &Plan,
     variant: &PlanVariant,
     layout: &VariantLayout,
-    allocated: &BTreeMap<String, Allocated>,
+    allocated: &BTreeMap<String, AllocatedService>,
     diagnostics: &mut Diagnostics,
-) -> Rendered {
+) -> RenderedVariant {
     let mut reader = PlanReader {
         file: &plan.origin,
         diagnostics,
@@ -222,7 +222,7 @@ pub(crate) fn render(
         services.push(read_service(table, service, &around, &mut reader));
     }
     let telemetry = read_telemetry(plan.telemetry.as_ref(), &templates, &mut reader);
-    Rendered {
+    RenderedVariant {
         topology: layout.topology.clone(),
         services,
         load,
@@ -242,7 +242,7 @@ fn resolve_remote(remote: &RemoteAddress, machine: &dyn PlanMachine) -> Option<E
     }
 }
 
-fn has_all_endpoints(given: Option<&Allocated>, service: &ServiceLayout) -> bool {
+fn has_all_endpoints(given: Option<&AllocatedService>, service: &ServiceLayout) -> bool {
     let mut names = service.listen.keys();
     given.is_some_and(|given| names.all(|name| given.endpoints.contains_key(name)))
 }

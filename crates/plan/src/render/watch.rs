@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::services::ResolvedService;
 use super::telemetry::TelemetrySettings;
-use super::variant::Resolved;
-use crate::service::Follow;
+use super::variant::ResolvedVariant;
+use crate::service::FollowSpec;
 use crate::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 
 impl TelemetrySettings {
@@ -15,7 +15,7 @@ impl TelemetrySettings {
     /// Otherwise, it measures the remote services with a control group or pid file, on this
     /// machine.
     #[must_use]
-    pub fn watch(&self, resolved: &Resolved) -> WatchSpec {
+    pub fn watch(&self, resolved: &ResolvedVariant) -> WatchSpec {
         let others = resolved
             .services
             .iter()
@@ -31,7 +31,7 @@ impl TelemetrySettings {
                 let follow = |(service, _): (&ResolvedService, &str)| {
                     (service.spec.name.clone(), service.spec.follow.clone())
                 };
-                let mut others: BTreeMap<String, Follow> = others.map(follow).collect();
+                let mut others: BTreeMap<String, FollowSpec> = others.map(follow).collect();
                 others.retain(|_, follow| !follow.is_empty());
                 watch.others = others;
             }
@@ -54,7 +54,7 @@ impl TelemetrySettings {
     }
 }
 
-fn load_cores(resolved: &Resolved) -> Vec<usize> {
+fn load_cores(resolved: &ResolvedVariant) -> Vec<usize> {
     let cores = resolved.load.settings.cores.as_ref();
     cores.map(|cores| cores.0.clone()).unwrap_or_default()
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use prony_plan::{Plan, PlanErrors};
 use study_machine::StudyMachine;
 
-use prony_plan::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
+use prony_plan::service::{AllocatedService, Allocation, PortProtocol, pick_endpoints};
 
 /// A valid plan that the tests modify.
 const GOOD: &str = r#"
@@ -119,7 +119,7 @@ impl Study {
 }
 
 /// Allocates endpoints as a host would.
-fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
+fn allocate(wanted: &[Allocation]) -> BTreeMap<String, AllocatedService> {
     let mut port = 8_000;
     wanted
         .iter()
@@ -131,7 +131,7 @@ fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
             };
             let path = |name: &str| Ok(files_dir.join(format!("{name}.sock")));
             let Ok(endpoints) = pick_endpoints(&allocation.listen, address, path);
-            let given = Allocated {
+            let given = AllocatedService {
                 endpoints,
                 files_dir: files_dir.clone(),
             };

@@ -10,9 +10,9 @@ use prony_stats::Metric;
 use super::study_machine::StudyMachine;
 use super::{GOOD, Study, allocate};
 use prony_plan::service::{Endpoint, ListenKind, PlaceKind};
-use prony_plan::{DiagnosticKind, LoadModel, Plan, Resolved, STARTER, Scheme};
+use prony_plan::{DiagnosticKind, LoadModel, Plan, ResolvedVariant, STARTER, Scheme};
 
-pub(super) fn resolved(plan: &Plan, id: &str) -> Resolved {
+pub(super) fn resolved(plan: &Plan, id: &str) -> ResolvedVariant {
     let index = plan
         .variants
         .iter()
@@ -22,7 +22,7 @@ pub(super) fn resolved(plan: &Plan, id: &str) -> Resolved {
         .unwrap()
 }
 
-fn service<'r>(resolved: &'r Resolved, name: &str) -> &'r prony_plan::ResolvedService {
+fn service<'r>(resolved: &'r ResolvedVariant, name: &str) -> &'r prony_plan::ResolvedService {
     resolved
         .services
         .iter()

@@ -5,7 +5,7 @@ use std::path::Path;
 use prony_load::HttpVersion;
 
 use super::{Study, allocate};
-use prony_plan::{Plan, Resolved, Scheme};
+use prony_plan::{Plan, ResolvedVariant, Scheme};
 
 /// A plan with two HTTP versions and two settings of one server.
 const VERSIONS: &str = r#"
@@ -37,7 +37,7 @@ connections = "{{ http.connections }}"
 streams     = "{{ http.streams }}"
 "#;
 
-fn resolved(plan: &Plan, variant: usize) -> Resolved {
+fn resolved(plan: &Plan, variant: usize) -> ResolvedVariant {
     let allocated = allocate(&plan.allocations(variant).unwrap());
     plan.resolve(variant, &allocated).unwrap()
 }
@@ -54,7 +54,7 @@ fn the_http_version_is_a_factor_of_the_load_alone() {
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);
     let (one, two) = (resolved(&plan, 0), resolved(&plan, 2));
     assert_eq!(one.services, two.services, "no service knows of it");
-    let load = |resolved: &Resolved| {
+    let load = |resolved: &ResolvedVariant| {
         let flags = &resolved.load.settings;
         (flags.http, flags.connections, flags.streams)
     };

@@ -68,7 +68,7 @@ fn plan(machine: &MachineProfile, trials: &str) -> Result<Plan, Failure> {
 #[cfg(test)]
 mod tests {
     use prony_plan::Interleave;
-    use prony_plan::service::{Allocated, Endpoint};
+    use prony_plan::service::{AllocatedService, Endpoint};
 
     use super::*;
     use prony_experiment::interleaving::decide;
@@ -90,7 +90,7 @@ mod tests {
                 let files_dir = "/nonexistent".into();
                 given.push((
                     wanted.service,
-                    Allocated {
+                    AllocatedService {
                         endpoints,
                         files_dir,
                     },

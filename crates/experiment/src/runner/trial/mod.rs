@@ -13,8 +13,8 @@ use prony_load::{LoadSpec, NotReady as WaitError, ScriptLoader, wait_for_server}
 use prony_machine::host::Host;
 use prony_machine::place::NetnsHandle;
 use prony_machine::telemetry::{self, TelemetrySample};
-use prony_plan::service::Allocated;
-use prony_plan::{LoadModel, Plan, Resolved, Scheme};
+use prony_plan::service::AllocatedService;
+use prony_plan::{LoadModel, Plan, ResolvedVariant, Scheme};
 use prony_record::finding::{ServiceEnded, ServiceKilled, ServiceLogCut, Subject};
 use prony_record::{Finding, Record, Severity};
 use prony_stats::capacity::SearchReport;
@@ -54,7 +54,7 @@ pub(crate) struct TrialPosition {
 
 /// A variant whose services are running and respond.
 pub(super) struct RunningVariant {
-    pub(super) resolved: Resolved,
+    pub(super) resolved: ResolvedVariant,
     /// Network of the load's place; `None` for the network of this process.
     pub(super) netns: Option<NetnsHandle>,
     pub(super) spec: LoadSpec,
@@ -288,7 +288,7 @@ impl Trial<'_> {
     /// after an interrupt.
     fn wait_for_target(
         &mut self,
-        resolved: &Resolved,
+        resolved: &ResolvedVariant,
         spec: &LoadSpec,
         netns: Option<&NetnsHandle>,
     ) -> Result<bool, TrialError> {
@@ -310,7 +310,7 @@ impl Trial<'_> {
     }
 
     /// Returns the last lines of the target's log; `None` if prony did not start the target.
-    fn target_log(&mut self, resolved: &Resolved) -> Option<String> {
+    fn target_log(&mut self, resolved: &ResolvedVariant) -> Option<String> {
         let target = &resolved.load.service;
         let mut own = resolved.services.iter().filter(|it| it.remote.is_none());
         let is_own = own.any(|own| own.spec.name == *target);
@@ -319,7 +319,11 @@ impl Trial<'_> {
 
     /// Returns the finding about the target's cryptography. It is measured only in the first block,
     /// because a measurement takes seconds and its result doesn't change.
-    fn examine_crypto(&mut self, resolved: &Resolved, position: TrialPosition) -> Option<Finding> {
+    fn examine_crypto(
+        &mut self,
+        resolved: &ResolvedVariant,
+        position: TrialPosition,
+    ) -> Option<Finding> {
         if position.block > 1 || resolved.load.scheme != Scheme::Https {
             return None;
         }
@@ -332,7 +336,7 @@ impl Trial<'_> {
     }
 
     /// Returns findings about services that ended during the load.
-    fn ended_services(&mut self, resolved: &Resolved) -> Vec<Finding> {
+    fn ended_services(&mut self, resolved: &ResolvedVariant) -> Vec<Finding> {
         let own = resolved
             .services
             .iter()
@@ -352,7 +356,7 @@ impl Trial<'_> {
 
     /// Stops the services in reverse start order. Returns findings about services that were killed
     /// or whose logs were cut.
-    fn stop(&mut self, resolved: &Resolved) -> Result<Vec<Finding>, TrialError> {
+    fn stop(&mut self, resolved: &ResolvedVariant) -> Result<Vec<Finding>, TrialError> {
         let mut findings = Vec::new();
         for service in resolved.services.iter().rev() {
             if service.remote.is_some() {
@@ -380,8 +384,8 @@ impl Trial<'_> {
     /// Starts the services in order, and waits until each is ready.
     fn start_services(
         &mut self,
-        resolved: &Resolved,
-        allocated: &BTreeMap<String, Allocated>,
+        resolved: &ResolvedVariant,
+        allocated: &BTreeMap<String, AllocatedService>,
         dir: &Path,
     ) -> Result<(), TrialError> {
         for service in resolved
@@ -419,7 +423,7 @@ pub(super) fn inside<T: Send>(
 }
 
 /// Reads the logs of the services that prony started.
-fn logs<'a>(resolved: &'a Resolved, dir: &Path) -> impl Iterator<Item = (&'a str, String)> {
+fn logs<'a>(resolved: &'a ResolvedVariant, dir: &Path) -> impl Iterator<Item = (&'a str, String)> {
     let own = resolved.services.iter().filter(|it| it.remote.is_none());
     own.filter_map(|service| {
         let name = service.spec.name.as_str();
@@ -429,7 +433,7 @@ fn logs<'a>(resolved: &'a Resolved, dir: &Path) -> impl Iterator<Item = (&'a str
 }
 
 /// Stores the rendered files of the services in the trial's folder.
-fn store_files(resolved: &Resolved, dir: &Path) -> Result<(), TrialError> {
+fn store_files(resolved: &ResolvedVariant, dir: &Path) -> Result<(), TrialError> {
     for service in &resolved.services {
         for (name, contents) in &service.spec.files {
             if contents.len() > STORED_FILE_BYTES_MAX {

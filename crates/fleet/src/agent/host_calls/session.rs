@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prony_machine::host::local::LocalHost;
 use prony_machine::host::{Host, HostError};
-use prony_plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use prony_plan::service::{AllocatedService, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 
 use super::service;
@@ -32,7 +32,7 @@ pub(super) struct HostSession {
     files: ReceivedFiles,
     folder: PathBuf,
     policy: Policy,
-    services: BTreeMap<String, Allocated>,
+    services: BTreeMap<String, AllocatedService>,
     /// Name and content of the log that is currently being sent.
     log: Option<(String, Vec<u8>)>,
     /// Sequence number of the last call, with its reply.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use prony_plan::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use prony_plan::service::{AllocatedService, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
 use prony_record::Finding;
@@ -283,7 +283,7 @@ impl Host for LocalHost {
         &mut self,
         wanted: &[Allocation],
         topology: &Topology,
-    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+    ) -> Result<BTreeMap<String, AllocatedService>, HostError> {
         self.release()?;
         if let Some(host) = wanted.iter().find_map(|wanted| wanted.host.as_ref()) {
             let text = "this machine can only be reached through its agent".to_owned();

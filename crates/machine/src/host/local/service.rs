@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
 
-use prony_plan::service::{Allocated, Endpoint, Follow, PlaceKind, PortProtocol};
+use prony_plan::service::{AllocatedService, Endpoint, FollowSpec, PlaceKind, PortProtocol};
 
 use crate::host::HostError;
 use crate::host::launch::RunningService;
@@ -17,12 +17,12 @@ use crate::system::port;
 #[derive(Debug)]
 pub(super) struct LocalService {
     pub(super) place: PlaceKind,
-    pub(super) allocated: Allocated,
+    pub(super) allocated: AllocatedService,
     pub(super) sandbox: Option<Sandbox>,
     pub(super) running: Option<RunningService>,
     /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
-    pub(super) follow: Follow,
+    pub(super) follow: FollowSpec,
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) cwd: PathBuf,
@@ -38,7 +38,7 @@ pub(super) struct LocalService {
 
 impl LocalService {
     pub(super) fn new(place: PlaceKind, sandbox: Option<Sandbox>) -> Self {
-        let allocated = Allocated {
+        let allocated = AllocatedService {
             endpoints: BTreeMap::new(),
             files_dir: PathBuf::new(),
         };
@@ -48,7 +48,7 @@ impl LocalService {
             sandbox,
             running: None,
             cores: Vec::new(),
-            follow: Follow::default(),
+            follow: FollowSpec::default(),
             command: Vec::new(),
             cwd: PathBuf::new(),
             path: None,

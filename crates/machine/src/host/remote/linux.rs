@@ -279,7 +279,7 @@ impl RemoteServiceHistory {
 
 #[cfg(test)]
 mod tests {
-    use prony_plan::service::Follow;
+    use prony_plan::service::FollowSpec;
 
     use super::*;
 
@@ -308,7 +308,7 @@ mod tests {
         ]);
         let (host, table) = machine(&answer);
         assert_eq!((host.cores, host.context_switches), (2, 9));
-        let pids = |name: &str, follow: Follow, holders: &[i32]| -> Vec<i32> {
+        let pids = |name: &str, follow: FollowSpec, holders: &[i32]| -> Vec<i32> {
             let wanted = RemoteService {
                 port: Some(80),
                 follow,
@@ -316,15 +316,15 @@ mod tests {
             let members = members(name, &wanted, holders, &answer, &table);
             members.iter().map(|process| process.pid).collect()
         };
-        assert_eq!(pids("listening", Follow::default(), &[10]), [10, 11]);
-        let named = Follow {
+        assert_eq!(pids("listening", FollowSpec::default(), &[10]), [10, 11]);
+        let named = FollowSpec {
             pid_file: Some("/run/x.pid".into()),
-            ..Follow::default()
+            ..FollowSpec::default()
         };
         assert_eq!(pids("named", named, &[]), [10, 11]);
-        let grouped = Follow {
+        let grouped = FollowSpec {
             cgroup: Some("x".into()),
-            ..Follow::default()
+            ..FollowSpec::default()
         };
         assert_eq!(pids("grouped", grouped, &[10]), [11, 12]);
     }
@@ -378,7 +378,7 @@ mod tests {
     fn quoted_paths_are_one_word() {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("a'; rm x"), r"'a'\''; rm x'");
-        let follow = Follow {
+        let follow = FollowSpec {
             cgroup: Some("/sys/fs/cgroup/a".into()),
             pid_file: Some("/run/it's".into()),
         };

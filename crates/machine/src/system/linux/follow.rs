@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prony_plan::service::Follow;
+use prony_plan::service::FollowSpec;
 
 use crate::system::proc_files;
 use crate::system::process::{Process, ProcessTable};
@@ -39,7 +39,7 @@ pub(super) struct FollowedProcesses<'a> {
 
 impl<'a> FollowedProcesses<'a> {
     /// Finds the processes that `follow` describes.
-    pub(super) fn find(follow: &Follow, table: &'a ProcessTable) -> Self {
+    pub(super) fn find(follow: &FollowSpec, table: &'a ProcessTable) -> Self {
         let mut found = Self::default();
         if let Some(folder) = follow.cgroup.as_ref().and_then(|path| group_folder(path)) {
             read_group(&folder, GROUP_DEPTH_MAX, &mut found.in_group);
@@ -136,10 +136,10 @@ fn file_text(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn follow(path: &Path) -> Follow {
-        Follow {
+    fn follow(path: &Path) -> FollowSpec {
+        FollowSpec {
             pid_file: Some(path.to_owned()),
-            ..Follow::default()
+            ..FollowSpec::default()
         }
     }
 
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a_missing_group_has_no_processes() {
         let table = super::super::processes();
-        let wanted = Follow {
+        let wanted = FollowSpec {
             cgroup: Some("no-such-group/at-all".to_owned()),
-            ..Follow::default()
+            ..FollowSpec::default()
         };
         let found = FollowedProcesses::find(&wanted, &table);
         assert_eq!((found.pids().count(), found.group_cpu_s), (0, None));

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use prony_plan::service::Follow;
+use prony_plan::service::FollowSpec;
 
 use super::follow::FollowedProcesses;
 use super::proc_dir;
@@ -28,12 +28,12 @@ pub(crate) struct SampledService {
     /// True if the first process below the keeper is a copy of prony, as in a process namespace.
     pub(crate) has_init: bool,
     /// Processes of the service outside the keeper's tree.
-    pub(crate) follow: Follow,
+    pub(crate) follow: FollowSpec,
 }
 
 impl SampledService {
     /// Creates an entry for a service on this machine that prony did not start.
-    pub(crate) fn external(service: &str, follow: &Follow) -> Self {
+    pub(crate) fn external(service: &str, follow: &FollowSpec) -> Self {
         Self {
             service: service.to_owned(),
             keeper: None,

@@ -99,14 +99,17 @@ impl Delta {
         self.series.clear();
     }
 
-    /// Returns the slices of the time series. Slice 0 is the first of the measured part.
-    pub fn slices(&self) -> impl Iterator<Item = SliceTotals> + '_ {
-        self.series.numbered().map(|(number, slice)| SliceTotals {
-            number,
-            ok: slice.ok,
-            failed: slice.failed,
-            bytes_in: slice.bytes_in,
-        })
+    /// Returns the half seconds of the time series. Half second 0 is the first of the measured
+    /// part.
+    pub fn half_seconds(&self) -> impl Iterator<Item = HalfSecondTotals> + '_ {
+        self.series
+            .numbered()
+            .map(|(number, half_second)| HalfSecondTotals {
+                number,
+                ok: half_second.ok,
+                failed: half_second.failed,
+                bytes_in: half_second.bytes_in,
+            })
     }
 
     /// Returns the lateness of requests that found a free connection; open loop only.
@@ -203,16 +206,16 @@ impl Delta {
     }
 }
 
-/// Counts of one half-second slice of the time series.
+/// Counts of one half second of the time series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SliceTotals {
-    /// Index of the slice; slice 0 is the first of the measured part.
+pub struct HalfSecondTotals {
+    /// Index of the half second; half second 0 is the first of the measured part.
     pub number: usize,
-    /// Requests that succeeded within the slice.
+    /// Requests that succeeded within the half second.
     pub ok: u64,
-    /// Requests that failed within the slice.
+    /// Requests that failed within the half second.
     pub failed: u64,
-    /// HTTP bytes received by the requests that finished within the slice.
+    /// HTTP bytes received by the requests that finished within the half second.
     pub bytes_in: u64,
 }
 

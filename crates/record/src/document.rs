@@ -9,9 +9,9 @@ use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
 use crate::stalls::Stalls;
 use crate::{
-    Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, Nanos, Outcome,
-    RateProfile, RateStage, SLICE, Slice, SourceUse, StagedRate, StartGaps, Summary, Throttling,
-    unmeasured,
+    Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
+    HalfSecond, Nanos, Outcome, RateProfile, RateStage, SourceUse, StagedRate, StartGaps, Summary,
+    Throttling, unmeasured,
 };
 
 /// Result of a condition of a load.
@@ -80,8 +80,8 @@ pub struct Record {
     /// Results of each entry of the request list. Absent unless the list has at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
-    /// Time series in slices of half a second.
-    pub series: Vec<Slice>,
+    /// Time series, one element for each half second.
+    pub series: Vec<HalfSecond>,
     /// Resources and delays of the load generator.
     pub generator: Generator,
     /// Use of the source addresses, if the load has any.
@@ -185,7 +185,8 @@ pub struct LoadInfo {
     /// Number of distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,
-    /// Order in which the list of URLs is requested, such as `per-user`; `None` for a single request.
+    /// Order in which the list of URLs is requested, such as `per-user`; `None` for a single
+    /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// Response timeout (`--timeout`); zero for none.
@@ -625,23 +626,25 @@ fn unfinished_untimed(all: &Delta) -> u64 {
     bounds.saturating_sub(all.response_time.censored())
 }
 
-fn series(all: &Delta, elapsed: Nanos, rate: Option<&RateProfile>) -> Vec<Slice> {
+fn series(all: &Delta, elapsed: Nanos, rate: Option<&RateProfile>) -> Vec<HalfSecond> {
     let mut scratch = Distribution::new();
-    let ends = (1u64..).map(|n| Nanos(SLICE.0 * n).min(elapsed));
-    let mut slices: Vec<Slice> = ends
+    let ends = (1u64..).map(|n| Nanos(HALF_SECOND.0 * n).min(elapsed));
+    let mut half_seconds: Vec<HalfSecond> = ends
         .zip(all.series.iter())
         .map(|(end, counts)| counts.finish(end, &mut scratch))
         .collect();
-    // If the load ends at a slice boundary, the last slice is empty and has no length.
-    if elapsed.0.is_multiple_of(SLICE.0) && slices.last().is_some_and(|s| s.ok + s.failed == 0) {
-        slices.pop();
+    // If the load ends at the boundary of a half second, the last one is empty and has no length.
+    if elapsed.0.is_multiple_of(HALF_SECOND.0)
+        && half_seconds.last().is_some_and(|s| s.ok + s.failed == 0)
+    {
+        half_seconds.pop();
     }
     if let Some(rate) = rate {
         let mut begin_s = 0.0;
-        for slice in &mut slices {
-            slice.offered_per_s = Some(rate.mean_between(begin_s, slice.t_s));
-            begin_s = slice.t_s;
+        for half_second in &mut half_seconds {
+            half_second.offered_per_s = Some(rate.mean_between(begin_s, half_second.t_s));
+            begin_s = half_second.t_s;
         }
     }
-    slices
+    half_seconds
 }

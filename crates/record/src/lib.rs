@@ -2,8 +2,8 @@
 //!
 //! Input: each worker calls its [`Recorder`] when a request starts and when it ends. Output: the
 //! merged [`Record`] (`prony.record/1`), from which every report is derived. This crate reads no
-//! clock, opens no socket and formats no report. [`FindingId`] is the registry of all findings. Only [`number`] rounds
-//! numbers for display, and only [`quantity`] parses typed quantities.
+//! clock, opens no socket and formats no report. [`FindingId`] is the registry of all findings.
+//! Only [`number`] rounds numbers for display, and only [`quantity`] parses typed quantities.
 
 mod buckets;
 mod delta;
@@ -36,7 +36,7 @@ mod truncated;
 mod units;
 mod unmeasured;
 
-pub use delta::{Delta, SliceTotals, Statuses};
+pub use delta::{Delta, HalfSecondTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
     ConditionRuling, Generator, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates, Record,
@@ -60,7 +60,7 @@ pub use random::{RandomSequence, random_at};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
 pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
-pub use series::{SLICE, Slice};
+pub use series::{HALF_SECOND, HalfSecond};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
 pub use stalls::Stalls;
 pub use starts::{GapSummary, StartGaps};

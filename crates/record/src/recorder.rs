@@ -11,11 +11,11 @@
 
 use crate::entries::{DenseTimes, EntryDeltas};
 use crate::fast_histogram::FastHistogram;
-use crate::series::SliceCounts;
-use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
+use crate::series::HalfSecondCounts;
+use crate::{Delta, Distribution, HALF_SECOND, Nanos, Outcome, OutcomeCounts};
 
-/// Minimum ratio of the measured part to the p99 at which young requests have no time: requests that
-/// are in flight at the end of the load, and younger than the p99, are then counted without a
+/// Minimum ratio of the measured part to the p99 at which young requests have no time: requests
+/// that are in flight at the end of the load, and younger than the p99, are then counted without a
 /// response time.
 const MEASURED_TO_P99_MIN: u64 = 10;
 
@@ -90,28 +90,28 @@ pub struct TlsHandshake {
 }
 
 /// Counts, histograms and time series of one worker. It allocates memory only at the end of a
-/// slice, never during a request.
+/// half second, never during a request.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     measured: MeasuredPart,
-    /// Counts and times of the current slice.
-    slice: Delta,
+    /// Counts and times of the current half second.
+    half_second: Delta,
     /// Times of the requests whose response time, service time and time to first byte are equal, as
     /// for most requests of a closed loop. They are recorded once, and copied to all three
-    /// distributions at the end of the slice.
+    /// distributions at the end of the half second.
     equal_times: FastHistogram,
-    /// Response times by entry in the current slice. They are moved to the entries at the end of
-    /// the slice.
+    /// Response times by entry in the current half second. They are moved to the entries at the end
+    /// of the half second.
     entry_times: DenseTimes,
-    slice_end: Nanos,
-    slices_ended: usize,
+    half_second_end: Nanos,
+    half_seconds_ended: usize,
     /// Age below which requests in flight at the end count without a time; see
     /// [`Recorder::stop_at`].
     untimed_below: Nanos,
-    /// Sum of all finished slices.
+    /// Sum of all finished half seconds.
     total: Delta,
-    /// Sum of the finished slices that have not been handed over yet. `None` if the load has no
-    /// viewer.
+    /// Sum of the finished half seconds that have not been handed over yet. `None` if the load has
+    /// no viewer.
     untaken: Option<Box<Delta>>,
     /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
@@ -131,11 +131,11 @@ impl Recorder {
     pub fn new(measured: MeasuredPart) -> Recorder {
         Recorder {
             measured,
-            slice: Delta::default(),
+            half_second: Delta::default(),
             equal_times: FastHistogram::default(),
             entry_times: DenseTimes::default(),
-            slice_end: measured.start() + SLICE,
-            slices_ended: 0,
+            half_second_end: measured.start() + HALF_SECOND,
+            half_seconds_ended: 0,
             untimed_below: Nanos::ZERO,
             total: Delta::default(),
             untaken: None,
@@ -150,7 +150,7 @@ impl Recorder {
     /// Enables counting by entry. Requests with a higher entry number are counted in the last of
     /// the `entries` entries.
     pub fn count_entries(&mut self, entries: usize) {
-        self.slice.entries = EntryDeltas::new(entries);
+        self.half_second.entries = EntryDeltas::new(entries);
         self.entry_times = DenseTimes::new(entries);
     }
 
@@ -163,8 +163,8 @@ impl Recorder {
     /// Sets the end of the current slice of an interleaved load. Requests that end later are
     /// counted as if they had ended in the slice, because the load's clock is set back to the end
     /// of the slice.
-    pub fn limit_series(&mut self, slice_end: Nanos) {
-        self.series_limit = Nanos(slice_end.0.saturating_sub(1));
+    pub fn limit_series(&mut self, half_second_end: Nanos) {
+        self.series_limit = Nanos(half_second_end.0.saturating_sub(1));
     }
 
     /// Returns true if `now` belongs to the measured part.
@@ -173,7 +173,7 @@ impl Recorder {
         now >= self.measured.start() && !self.is_settling
     }
 
-    /// Starts keeping finished slices for [`Recorder::hand_over`].
+    /// Starts keeping finished half seconds for [`Recorder::hand_over`].
     pub fn watch(&mut self) {
         self.untaken = Some(Box::default());
     }
@@ -188,8 +188,8 @@ impl Recorder {
     /// entry.
     #[inline]
     pub fn started_entry(&mut self, entry: u32) {
-        self.slice.started += 1;
-        if let Some(entry) = self.slice.entries.get_mut(entry) {
+        self.half_second.started += 1;
+        if let Some(entry) = self.half_second.entries.get_mut(entry) {
             entry.started += 1;
         }
     }
@@ -202,14 +202,14 @@ impl Recorder {
     pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
             let late = actual.since(intended.max(free_since));
-            self.slice.starts.record(intended, actual, late);
+            self.half_second.starts.record(intended, actual, late);
         }
     }
 
     /// Records a start in a closed loop with think times. The virtual user's pause ended at `due`.
     pub fn started_after_pause(&mut self, due: Nanos, actual: Nanos) {
         if due >= self.measured.start() {
-            self.slice.starts.late.record(actual.since(due));
+            self.half_second.starts.late.record(actual.since(due));
         }
     }
 
@@ -224,11 +224,11 @@ impl Recorder {
         if !self.is_measured_at(now) {
             return false;
         }
-        self.slice.connections_opened += 1;
-        self.slice.connect_time.record(connect);
+        self.half_second.connections_opened += 1;
+        self.half_second.connect_time.record(connect);
         if let Some(tls) = tls {
-            self.slice.tls_time.record(tls.took);
-            self.slice.tls_resumed += u64::from(tls.resumed);
+            self.half_second.tls_time.record(tls.took);
+            self.half_second.tls_resumed += u64::from(tls.resumed);
         }
         true
     }
@@ -236,14 +236,14 @@ impl Recorder {
     /// Records that a request is being sent again because a reused connection lost it.
     pub fn retried(&mut self, now: Nanos) {
         if self.is_measured_at(now) {
-            self.slice.retried += 1;
+            self.half_second.retried += 1;
         }
     }
 
     /// Records that a request is following a redirect.
     pub fn redirected(&mut self, now: Nanos) {
         if self.is_measured_at(now) {
-            self.slice.redirected += 1;
+            self.half_second.redirected += 1;
         }
     }
 
@@ -254,19 +254,19 @@ impl Recorder {
         self.ended += u64::from(outcome == Outcome::Ok || outcome.is_failure());
         if exchange.is_settling || !self.measured.includes(exchange) {
             let unmeasured = u64::from(outcome != Outcome::Unstarted);
-            self.slice.unmeasured += unmeasured;
-            if let Some(entry) = self.slice.entries.get_mut(exchange.entry) {
+            self.half_second.unmeasured += unmeasured;
+            if let Some(entry) = self.half_second.entries.get_mut(exchange.entry) {
                 entry.unmeasured += unmeasured;
             }
             return false;
         }
-        let slice = &mut self.slice;
-        slice.outcomes.add(outcome);
-        slice.bytes_in += exchange.bytes_in;
-        slice.body_bytes_in += exchange.body_bytes_in;
-        slice.bytes_out += exchange.bytes_out;
+        let half_second = &mut self.half_second;
+        half_second.outcomes.add(outcome);
+        half_second.bytes_in += exchange.bytes_in;
+        half_second.body_bytes_in += exchange.body_bytes_in;
+        half_second.bytes_out += exchange.bytes_out;
         if let Some(status) = exchange.status {
-            slice.statuses.add(status);
+            half_second.statuses.add(status);
         }
         let mut is_bound = false;
         if outcome == Outcome::Ok {
@@ -277,18 +277,18 @@ impl Recorder {
                 && exchange.ended.since(exchange.intended) < self.untimed_below;
             is_bound = outcome.is_censored() && !is_young;
             if is_bound {
-                slice
+                half_second
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
                 // An unstarted request was never sent, so it has no service time.
                 if outcome != Outcome::Unstarted {
-                    slice
+                    half_second
                         .service_time
                         .record_at_least(exchange.ended.since(exchange.sent));
                 }
             }
         }
-        if let Some(entry) = self.slice.entries.get_mut(exchange.entry) {
+        if let Some(entry) = self.half_second.entries.get_mut(exchange.entry) {
             entry.outcomes.add(outcome);
             entry.bytes_in += exchange.bytes_in;
             entry.bytes_out += exchange.bytes_out;
@@ -314,20 +314,20 @@ impl Recorder {
         if response == service && service == first_byte {
             self.equal_times.record(response);
         } else {
-            self.slice.response_time.record(response);
-            self.slice.service_time.record(service);
-            self.slice.first_byte.record(first_byte);
+            self.half_second.response_time.record(response);
+            self.half_second.service_time.record(service);
+            self.half_second.first_byte.record(first_byte);
         }
     }
 
-    /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. The end
-    /// of a request also closes slices, but it may come too late for a viewer that is waiting for
-    /// results.
+    /// Closes the half seconds before `moment`. Afterwards, no request may end before `moment`. The
+    /// end of a request also closes half seconds, but it may come too late for a viewer that is
+    /// waiting for results.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
-        while moment >= self.slice_end {
-            self.end_slice(self.slice_end);
+        while moment >= self.half_second_end {
+            self.end_half_second(self.half_second_end);
         }
     }
 
@@ -351,52 +351,52 @@ impl Recorder {
     }
 
     /// Returns the response time at `quantile` (0 to 1) over all requests so far, including those
-    /// of the current slice. Returns zero if there are no requests.
+    /// of the current half second. Returns zero if there are no requests.
     pub fn response_time_quantile(&mut self, quantile: f64) -> Nanos {
         self.distribute_equal_times();
         let mut times = self.total.response_time.clone();
-        times.merge(&self.slice.response_time);
+        times.merge(&self.half_second.response_time);
         times.quantile(quantile).0
     }
 
     fn distribute_equal_times(&mut self) {
-        let slice = &mut self.slice;
+        let half_second = &mut self.half_second;
         self.equal_times.take(|time, count| {
-            slice.response_time.record_many(time, count);
-            slice.service_time.record_many(time, count);
-            slice.first_byte.record_many(time, count);
+            half_second.response_time.record_many(time, count);
+            half_second.service_time.record_many(time, count);
+            half_second.first_byte.record_many(time, count);
         });
     }
 
-    fn end_slice(&mut self, end: Nanos) {
+    fn end_half_second(&mut self, end: Nanos) {
         self.distribute_equal_times();
-        self.entry_times.take(self.slice.entries.times_mut());
-        let slice = &mut self.slice;
-        let begin = Nanos(self.slice_end.0 - SLICE.0);
-        slice.span = Some((begin.min(end), end));
-        let mut counts = SliceCounts {
-            ok: slice.outcomes.get(Outcome::Ok),
-            failed: slice.outcomes.failed(),
-            bytes_in: slice.bytes_in,
+        self.entry_times.take(self.half_second.entries.times_mut());
+        let half_second = &mut self.half_second;
+        let begin = Nanos(self.half_second_end.0 - HALF_SECOND.0);
+        half_second.span = Some((begin.min(end), end));
+        let mut counts = HalfSecondCounts {
+            ok: half_second.outcomes.get(Outcome::Ok),
+            failed: half_second.outcomes.failed(),
+            bytes_in: half_second.bytes_in,
             times: Vec::new(),
         };
-        counts.keep_times(&slice.response_time);
-        slice.series.begin(self.slices_ended, counts);
-        self.total.merge(slice);
+        counts.keep_times(&half_second.response_time);
+        half_second.series.begin(self.half_seconds_ended, counts);
+        self.total.merge(half_second);
         if let Some(untaken) = &mut self.untaken {
-            untaken.merge(slice);
+            untaken.merge(half_second);
         }
-        slice.clear();
-        self.slices_ended += 1;
-        self.slice_end = self.slice_end + SLICE;
+        half_second.clear();
+        self.half_seconds_ended += 1;
+        self.half_second_end = self.half_second_end + HALF_SECOND;
     }
 
-    /// Ends the load and closes the last slice, which may be shorter than the others. No event may
-    /// be recorded afterwards.
+    /// Ends the load and closes the last half second, which may be shorter than the others. No
+    /// event may be recorded afterwards.
     pub fn finish(&mut self, end: Nanos) {
         self.series_limit = Nanos::MAX;
         self.passed(end);
-        self.end_slice(end);
+        self.end_half_second(end);
         self.entry_times = DenseTimes::default();
     }
 
@@ -409,17 +409,17 @@ impl Recorder {
         self.succeeded.1 += other.succeeded.1;
     }
 
-    /// Returns the time at which the current slice can be handed over, or [`Nanos::MAX`] (never) if
-    /// the load has no viewer.
+    /// Returns the time at which the current half second can be handed over, or [`Nanos::MAX`]
+    /// (never) if the load has no viewer.
     #[inline]
     pub fn next_news(&self) -> Nanos {
         match self.untaken {
-            Some(_) if self.slice_end <= self.series_limit => self.slice_end,
+            Some(_) if self.half_second_end <= self.series_limit => self.half_second_end,
             _ => Nanos::MAX,
         }
     }
 
-    /// Returns true if [`Recorder::hand_over`] has any slices to hand over.
+    /// Returns true if [`Recorder::hand_over`] has any half seconds to hand over.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.untaken
@@ -427,8 +427,8 @@ impl Recorder {
             .is_some_and(|untaken| untaken.span.is_some())
     }
 
-    /// Adds all slices that have ended since the previous call to the delta `into`. The call is
-    /// cheap if `into` is empty.
+    /// Adds all half seconds that have ended since the previous call to the delta `into`. The call
+    /// is cheap if `into` is empty.
     pub fn hand_over(&mut self, into: &mut Box<Delta>) {
         let Some(untaken) = &mut self.untaken else {
             return;
@@ -441,8 +441,8 @@ impl Recorder {
         untaken.clear();
     }
 
-    /// Returns the sum of all finished slices. After [`Recorder::finish`], the sum covers the whole
-    /// load.
+    /// Returns the sum of all finished half seconds. After [`Recorder::finish`], the sum covers the
+    /// whole load.
     pub fn total(&self) -> &Delta {
         &self.total
     }
@@ -454,7 +454,7 @@ impl Recorder {
         self.total.started - self.total.unmeasured
     }
 
-    /// Returns the requests in the measured part by outcome, in finished slices.
+    /// Returns the requests in the measured part by outcome, in finished half seconds.
     pub fn outcomes(&self) -> &OutcomeCounts {
         &self.total.outcomes
     }
@@ -476,12 +476,12 @@ impl Recorder {
         self.succeeded
     }
 
-    /// Returns each status that occurred in finished slices, with its count.
+    /// Returns each status that occurred in finished half seconds, with its count.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.total.statuses.iter()
     }
 
-    /// Returns the response times of all finished slices.
+    /// Returns the response times of all finished half seconds.
     pub fn response_time(&self) -> &Distribution {
         &self.total.response_time
     }
@@ -496,12 +496,12 @@ impl Recorder {
         &self.total.tls_time
     }
 
-    /// Returns the service times of all finished slices.
+    /// Returns the service times of all finished half seconds.
     pub fn service_time(&self) -> &Distribution {
         &self.total.service_time
     }
 
-    /// Returns the times to first byte of all finished slices.
+    /// Returns the times to first byte of all finished half seconds.
     pub fn first_byte(&self) -> &Distribution {
         &self.total.first_byte
     }

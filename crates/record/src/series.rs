@@ -4,22 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos, buckets, unmeasured};
 
-/// Length of a slice of the time series.
-pub const SLICE: Nanos = Nanos::from_millis(500);
+/// Length of an element of the time series.
+pub const HALF_SECOND: Nanos = Nanos::from_millis(500);
 
-/// A slice of the time series, as stored in records.
+/// An element of the time series, as stored in records.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Slice {
-    /// End of the slice, in seconds since the measured part began. The last slice may be shorter
-    /// than the others.
+pub struct HalfSecond {
+    /// End of the half second, in seconds since the measured part began. The last half second may
+    /// be shorter than the others.
     pub t_s: f64,
-    /// Requests that succeeded within the slice.
+    /// Requests that succeeded within the half second.
     pub ok: u64,
-    /// Requests that failed within the slice.
+    /// Requests that failed within the half second.
     pub failed: u64,
-    /// HTTP bytes received by the requests that finished within the slice.
+    /// HTTP bytes received by the requests that finished within the half second.
     pub bytes_in: u64,
-    /// Mean arrival rate within the slice, in requests per second; open loop only. Absent in
+    /// Mean arrival rate within the half second, in requests per second; open loop only. Absent in
     /// records written by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
@@ -35,77 +35,89 @@ pub struct Slice {
     pub p99_us: f64,
 }
 
-/// Consecutive slices of a running load. Unlike percentiles, slices can be merged exactly.
+/// Consecutive half seconds of a running load. Unlike percentiles, half seconds can be merged
+/// exactly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
-    /// Index of the first slice; slice 0 begins with the measured part.
+    /// Index of the first half second; half second 0 begins with the measured part.
     first: usize,
-    slices: Vec<SliceCounts>,
+    half_seconds: Vec<HalfSecondCounts>,
 }
 
 impl Series {
-    /// Creates a series of slices. The first slice has the index `first`.
-    pub(crate) fn of(first: usize, slices: Vec<SliceCounts>) -> Series {
-        Series { first, slices }
+    /// Creates a series of half seconds. The first half second has the index `first`.
+    pub(crate) fn of(first: usize, half_seconds: Vec<HalfSecondCounts>) -> Series {
+        Series {
+            first,
+            half_seconds,
+        }
     }
 
-    /// Replaces the whole series with a single slice, whose index is `number`.
-    pub(crate) fn begin(&mut self, number: usize, slice: SliceCounts) {
+    /// Replaces the whole series with a single half second, whose index is `number`.
+    pub(crate) fn begin(&mut self, number: usize, half_second: HalfSecondCounts) {
         self.first = number;
-        self.slices.clear();
-        self.slices.push(slice);
+        self.half_seconds.clear();
+        self.half_seconds.push(half_second);
     }
 
     pub(crate) fn clear(&mut self) {
         self.first = 0;
-        self.slices.clear();
+        self.half_seconds.clear();
     }
 
     pub(crate) fn merge(&mut self, other: &Series) {
-        if self.slices.is_empty() {
+        if self.half_seconds.is_empty() {
             self.clone_from(other);
             return;
         }
-        if other.slices.is_empty() {
+        if other.half_seconds.is_empty() {
             return;
         }
         let missing = self.first.saturating_sub(other.first);
-        self.slices
-            .splice(0..0, (0..missing).map(|_| SliceCounts::default()));
+        self.half_seconds
+            .splice(0..0, (0..missing).map(|_| HalfSecondCounts::default()));
         self.first -= missing;
         let offset = other.first - self.first;
-        let length = self.slices.len().max(offset + other.slices.len());
-        self.slices.resize_with(length, SliceCounts::default);
-        for (mine, theirs) in self.slices[offset..].iter_mut().zip(&other.slices) {
+        let length = self
+            .half_seconds
+            .len()
+            .max(offset + other.half_seconds.len());
+        self.half_seconds
+            .resize_with(length, HalfSecondCounts::default);
+        for (mine, theirs) in self.half_seconds[offset..]
+            .iter_mut()
+            .zip(&other.half_seconds)
+        {
             mine.merge(theirs);
         }
     }
 
-    /// Returns each slice with its index.
-    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &SliceCounts)> {
-        (self.first..).zip(&self.slices)
+    /// Returns each half second with its index.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &HalfSecondCounts)> {
+        (self.first..).zip(&self.half_seconds)
     }
 
-    /// Returns all slices since the start of the measured part.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &SliceCounts> {
-        static NONE: SliceCounts = SliceCounts::NONE;
-        std::iter::repeat_n(&NONE, self.first).chain(&self.slices)
+    /// Returns all half seconds since the start of the measured part.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HalfSecondCounts> {
+        static NONE: HalfSecondCounts = HalfSecondCounts::NONE;
+        std::iter::repeat_n(&NONE, self.first).chain(&self.half_seconds)
     }
 }
 
-/// Counts of one slice of a running load.
+/// Counts of one half second of a running load.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct SliceCounts {
+pub(crate) struct HalfSecondCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Response times of the requests that finished in the slice, in coarse buckets: value and
-    /// count, sorted by value.
+    /// Response times of the requests that finished in the half second, in coarse buckets: value
+    /// and count, sorted by value.
     pub(crate) times: Vec<(Nanos, u64)>,
 }
 
-/// Number of significant bits of a response time in a slice. Values are exact within 1.6%. A slice
-/// has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
+/// Number of significant bits of a response time in a half second. Values are exact within 1.6%. A
+/// half second has a few hundred buckets at most, so the series of an hour takes only a few
+/// megabytes.
 const COARSE_BITS: u32 = 6;
 
 fn coarse(time: Nanos) -> Nanos {
@@ -123,16 +135,16 @@ pub(crate) const fn coarse_time(bucket: u32) -> Nanos {
     Nanos(buckets::middle_of(COARSE_BITS, bucket))
 }
 
-impl SliceCounts {
-    const NONE: SliceCounts = SliceCounts {
+impl HalfSecondCounts {
+    const NONE: HalfSecondCounts = HalfSecondCounts {
         ok: 0,
         failed: 0,
         bytes_in: 0,
         times: Vec::new(),
     };
 
-    /// Sets the response times of the requests that finished in this slice. The slice must not have
-    /// any response times yet.
+    /// Sets the response times of the requests that finished in this half second. The half second
+    /// must not have any response times yet.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
             let time = coarse(time);
@@ -143,20 +155,20 @@ impl SliceCounts {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &SliceCounts) {
+    pub(crate) fn merge(&mut self, other: &HalfSecondCounts) {
         self.ok = self.ok.saturating_add(other.ok);
         self.failed = self.failed.saturating_add(other.failed);
         self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         buckets::add_counts(&mut self.times, &other.times);
     }
 
-    pub(crate) fn finish(&self, end: Nanos, scratch: &mut Distribution) -> Slice {
+    pub(crate) fn finish(&self, end: Nanos, scratch: &mut Distribution) -> HalfSecond {
         scratch.clear();
         for &(time, count) in &self.times {
             scratch.record_many(time, count);
         }
         let summary = scratch.summary();
-        Slice {
+        HalfSecond {
             t_s: end.as_secs_f64(),
             ok: self.ok,
             failed: self.failed,
@@ -174,19 +186,19 @@ mod tests {
     use super::*;
 
     fn series(first: usize, ok: &[u64]) -> Series {
-        let slice = |&ok: &u64| SliceCounts {
+        let half_second = |&ok: &u64| HalfSecondCounts {
             ok,
             times: vec![(Nanos(ok), ok)],
-            ..SliceCounts::NONE
+            ..HalfSecondCounts::NONE
         };
         Series {
             first,
-            slices: ok.iter().map(slice).collect(),
+            half_seconds: ok.iter().map(half_second).collect(),
         }
     }
 
     fn ok(series: &Series) -> Vec<u64> {
-        series.iter().map(|slice| slice.ok).collect()
+        series.iter().map(|half_second| half_second.ok).collect()
     }
 
     #[test]
@@ -198,7 +210,7 @@ mod tests {
         assert_eq!(ok(&all), [1, 0, 5, 6, 7]);
         all.merge(&series(2, &[5]));
         assert_eq!(ok(&all), [1, 0, 10, 6, 7]);
-        assert_eq!(all.slices[2].times, [(Nanos(5), 10)]);
+        assert_eq!(all.half_seconds[2].times, [(Nanos(5), 10)]);
         all.merge(&Series::default());
         let mut none = Series::default();
         none.merge(&all);

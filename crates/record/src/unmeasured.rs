@@ -22,13 +22,13 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::{Record, Slice, Summary};
+    use crate::{HalfSecond, Record, Summary};
 
     #[test]
     fn unmeasured_figures_are_null_and_zeros_of_earlier_versions_are_accepted() {
         let mut record = Record {
             schema: crate::RECORD_SCHEMA.to_owned(),
-            series: vec![Slice::default()],
+            series: vec![HalfSecond::default()],
             ..Record::default()
         };
         record.response_time_us.p50 = 7.0;

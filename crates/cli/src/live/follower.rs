@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use prony_load::WorkerUtilization;
 use prony_record::{
-    Distribution, EntryResult, EntryResults, Finding, LoadInfo, Nanos, Outcome, RateProfile, SLICE,
+    Distribution, EntryResult, EntryResults, Finding, HALF_SECOND, LoadInfo, Nanos, Outcome,
+    RateProfile,
 };
 
 use super::agents::Agents;
@@ -13,7 +14,7 @@ use crate::running_load::{LoadSnapshot, RunningLoad};
 
 /// Length of the window for recent response times and CPU usage.
 const RECENT: Duration = Duration::from_secs(5);
-/// Number of slices over which the current rate is averaged.
+/// Number of half seconds over which the current rate is averaged.
 const RATE_SLICES: usize = 2;
 /// Maximum number of entries that the view shows.
 const WORST_ENTRIES: usize = 5;
@@ -186,8 +187,9 @@ pub(crate) struct Follower {
     /// The last count of the warm-up's requests: its time in seconds, and the number of finished
     /// requests.
     counted: (f64, u64),
-    /// Slices of the measured part, including slices that some workers have not published yet.
-    slices: Vec<Slice>,
+    /// Half seconds of the measured part, including half seconds that some workers have not
+    /// published yet.
+    half_seconds: Vec<HalfSecond>,
     complete: Nanos,
     recent: VecDeque<(Nanos, Distribution)>,
     utilizations: VecDeque<Vec<WorkerUtilization>>,
@@ -197,7 +199,7 @@ pub(crate) struct Follower {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Slice {
+struct HalfSecond {
     ok: u64,
     failed: u64,
     bytes_in: u64,
@@ -230,7 +232,7 @@ impl Follower {
             },
             running_load,
             counted: (0.0, 0),
-            slices: Vec::new(),
+            half_seconds: Vec::new(),
             complete: Nanos::ZERO,
             recent: VecDeque::new(),
             utilizations: VecDeque::new(),
@@ -282,12 +284,12 @@ impl Follower {
         }
     }
 
-    /// Updates the rate before the first slice of the measured part, when only counts are
+    /// Updates the rate before the first half second of the measured part, when only counts are
     /// available.
     fn update_warmup_rate(&mut self, elapsed_s: f64) {
         let (before, counted) = self.counted;
         let length = elapsed_s - before;
-        if length < SLICE.as_secs_f64() {
+        if length < HALF_SECOND.as_secs_f64() {
             return;
         }
         let ended = self.figures.ended.saturating_sub(counted);
@@ -306,13 +308,13 @@ impl Follower {
     /// Reads the results that the workers have published.
     fn take(&mut self) {
         let delta = self.running_load.take();
-        for seen in delta.slices() {
-            let slices = self.slices.len().max(seen.number + 1);
-            self.slices.resize(slices, Slice::default());
-            let slice = &mut self.slices[seen.number];
-            slice.ok += seen.ok;
-            slice.failed += seen.failed;
-            slice.bytes_in += seen.bytes_in;
+        for seen in delta.half_seconds() {
+            let length = self.half_seconds.len().max(seen.number + 1);
+            self.half_seconds.resize(length, HalfSecond::default());
+            let half_second = &mut self.half_seconds[seen.number];
+            half_second.ok += seen.ok;
+            half_second.failed += seen.failed;
+            half_second.bytes_in += seen.bytes_in;
         }
         self.update_history();
         if delta.response_time.count() > 0 {
@@ -341,29 +343,29 @@ impl Follower {
         self.update_utilizations();
     }
 
-    /// Rebuilds the history from the slices that all workers have published.
+    /// Rebuilds the history from the half seconds that all workers have published.
     fn update_history(&mut self) {
         let warmup = Nanos::from_secs_f64(self.figures.info.warmup_s);
-        let complete = (self.complete.since(warmup).0 / SLICE.0) as usize;
-        let per_s = |n: u64| n as f64 / SLICE.as_secs_f64();
+        let complete = (self.complete.since(warmup).0 / HALF_SECOND.0) as usize;
+        let per_s = |n: u64| n as f64 / HALF_SECOND.as_secs_f64();
         let history = &mut self.figures.history;
         history.retain(|point| point.t_s <= self.figures.info.warmup_s);
-        let whole = &self.slices[..complete.min(self.slices.len())];
-        history.extend((1u32..).zip(whole).map(|(number, slice)| RatePoint {
-            t_s: self.figures.info.warmup_s + f64::from(number) * SLICE.as_secs_f64(),
-            ok_per_s: per_s(slice.ok),
-            failed_per_s: per_s(slice.failed),
+        let whole = &self.half_seconds[..complete.min(self.half_seconds.len())];
+        history.extend((1u32..).zip(whole).map(|(number, half_second)| RatePoint {
+            t_s: self.figures.info.warmup_s + f64::from(number) * HALF_SECOND.as_secs_f64(),
+            ok_per_s: per_s(half_second.ok),
+            failed_per_s: per_s(half_second.failed),
         }));
         let history_end_s = history.last().map_or(0.0, |point| point.t_s);
         let last = &whole[whole.len().saturating_sub(RATE_SLICES)..];
-        let mean = |figure: fn(&Slice) -> u64| {
+        let mean = |figure: fn(&HalfSecond) -> u64| {
             per_s(last.iter().map(figure).sum()) / last.len().max(1) as f64
         };
-        self.figures.ok_per_s = mean(|slice| slice.ok);
-        self.figures.bytes_in_per_s = mean(|slice| slice.bytes_in);
+        self.figures.ok_per_s = mean(|half_second| half_second.ok);
+        self.figures.bytes_in_per_s = mean(|half_second| half_second.bytes_in);
         self.figures.is_ok_known = true;
         // On a ramp, the rates of two different spans would differ.
-        let (until_s, length_s) = (history_end_s, last.len() as f64 * SLICE.as_secs_f64());
+        let (until_s, length_s) = (history_end_s, last.len() as f64 * HALF_SECOND.as_secs_f64());
         self.figures.offered_per_s = self.figures.offered_until(until_s, length_s);
     }
 
@@ -466,12 +468,12 @@ mod tests {
         let mut follower = Follower::new(running_load, None, &[]);
         let rate = follower.figures.rate.clone().unwrap();
         for number in 1..=20u32 {
-            let until_s = f64::from(number) * SLICE.as_secs_f64();
+            let until_s = f64::from(number) * HALF_SECOND.as_secs_f64();
             let due = |t_s| rate.arrivals_until(t_s).round() as u64;
-            let ok = due(until_s) - due(until_s - SLICE.as_secs_f64());
-            follower.slices.push(Slice {
+            let ok = due(until_s) - due(until_s - HALF_SECOND.as_secs_f64());
+            follower.half_seconds.push(HalfSecond {
                 ok,
-                ..Slice::default()
+                ..HalfSecond::default()
             });
             follower.complete = Nanos::from_secs_f64(until_s);
             follower.update_history();

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use prony_record::{Outcome, RateProfile, SLICE, Severity};
+use prony_record::{HALF_SECOND, Outcome, RateProfile, Severity};
 use prony_report::number;
 use prony_report::table::lines_of as wrapped_lines;
 use ratatui::Frame;
@@ -288,7 +288,7 @@ pub(super) fn times_against_rate(
         let points = figures.times.iter();
         let points = points.filter_map(|it| {
             Some((
-                figures.offered_until(it.t_s, SLICE.as_secs_f64())?,
+                figures.offered_until(it.t_s, HALF_SECOND.as_secs_f64())?,
                 pick(it),
             ))
         });

@@ -361,7 +361,7 @@ fn drift(record: &Record) -> Option<f64> {
         return None;
     }
     let third = whole.len() / 3;
-    let sum = |slices: &[prony_record::Slice]| slices.iter().map(|s| s.ok as f64).sum::<f64>();
+    let sum = |slices: &[prony_record::HalfSecond]| slices.iter().map(|s| s.ok as f64).sum::<f64>();
     let (first, last) = (sum(&whole[..third]), sum(&whole[whole.len() - third..]));
     (first > 0.0).then(|| last / first - 1.0)
 }

@@ -1,7 +1,9 @@
 //! Tests that each finding appears if its cause is present, and only then.
 
 use prony_record::finding::{NegotiationDiffers, NoisyMachine, ServiceKilled};
-use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
+use prony_record::{
+    Finding, FindingId, FleetAgent, FleetUse, HalfSecond, LoadInfo, Record, Severity,
+};
 use prony_stats::{CoreParties, Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
@@ -373,12 +375,12 @@ fn a_trial_that_speeds_up_has_not_settled() {
         .iter_mut()
         .filter_map(|result| result.record.as_mut())
     {
-        let slice = |n: u64| Slice {
+        let slice = |n: u64| HalfSecond {
             t_s: n as f64 / 2.0,
             ok: 100 + 10 * n,
             failed: 0,
             bytes_in: 0,
-            ..Slice::default()
+            ..HalfSecond::default()
         };
         record.series = (1..=10).map(slice).collect();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_record::finding::LossReason;
-use prony_record::{Outcome, SLICE};
+use prony_record::{HALF_SECOND, Outcome};
 
 use super::events::{FleetEvent, ProgressUpdate};
 use super::feed::{AgentState, Feed, QUIET_AFTER};
@@ -61,8 +61,8 @@ pub(super) struct ResultCollector {
     feed: Option<Arc<Feed>>,
     /// The longest outage of the server, if any.
     pub(super) outage: Option<Outage>,
-    /// Maximum number of half-second slices in the measured part.
-    slices: usize,
+    /// Maximum number of half seconds in the measured part.
+    half_seconds: usize,
     /// Longest plausible time since the start of the load, in nanoseconds.
     latest_ns: u64,
 }
@@ -87,7 +87,7 @@ impl ResultCollector {
             parts: names
                 .map(|name| (name.clone(), ReceivedPart::default()))
                 .collect(),
-            slices: (longest.as_secs_f64() / SLICE.as_secs_f64()) as usize,
+            half_seconds: (longest.as_secs_f64() / HALF_SECOND.as_secs_f64()) as usize,
             latest_ns: (longest + warmup).as_nanos() as u64,
             is_stopped: manifest.stopped,
             feed: None,
@@ -116,9 +116,9 @@ impl ResultCollector {
         let read = serde_json::from_slice::<ResultMessage>(&message.payload).ok();
         let read = read.filter(|it| {
             let is_of_it = it.agent == name && it.run == manifest.run;
-            // The number of half-second slices is bounded, because each uses memory.
-            let (slices, latest_ns) = (it.packed.slices(), it.packed.latest_ns());
-            is_of_it && slices <= self.slices && latest_ns <= self.latest_ns
+            // The number of half seconds is bounded, because each uses memory.
+            let (half_seconds, latest_ns) = (it.packed.half_seconds(), it.packed.latest_ns());
+            is_of_it && half_seconds <= self.half_seconds && latest_ns <= self.latest_ns
         });
         let Some(read) = read else {
             part.refused += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 
-use prony_record::{Distribution, Nanos, Slice};
+use prony_record::{Distribution, HalfSecond, Nanos};
 
 use super::watch::CollectedRequests;
 use crate::tally::TimeSummary;
@@ -181,7 +181,7 @@ impl HeyResults {
 
 /// Returns a JSON array with a pair `[seconds, completions since the previous entry]` for each half
 /// second, starting with `[0, 0]`.
-pub(super) fn timeline(series: &[Slice]) -> String {
+pub(super) fn timeline(series: &[HalfSecond]) -> String {
     let pairs = series
         .iter()
         .map(|slice| (slice.t_s, slice.ok + slice.failed));

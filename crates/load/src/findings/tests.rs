@@ -199,12 +199,12 @@ fn failures_are_graded_by_share_and_their_reasons_named() {
 fn a_dead_server_is_an_error_even_with_few_failed_requests() {
     let mut record = quiet();
     record.totals.failed = 5;
-    let slice = |ok, failed| prony_record::Slice {
+    let slice = |ok, failed| prony_record::HalfSecond {
         t_s: 0.5,
         ok,
         failed,
         bytes_in: 0,
-        ..prony_record::Slice::default()
+        ..prony_record::HalfSecond::default()
     };
     record.series = vec![slice(1000, 0), slice(1000, 0), slice(0, 5)];
     assert_eq!(found(&record), one(FindingId::Errors, Severity::Error));

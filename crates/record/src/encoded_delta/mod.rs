@@ -9,14 +9,14 @@ mod wire;
 use std::borrow::Cow;
 
 pub use numbers::EncodedDelta;
-use numbers::{EncodedSlice, EncodedTimes};
+use numbers::{EncodedHalfSecond, EncodedTimes};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::buckets::BucketCount;
 use crate::distribution::Distribution;
 use crate::fast_histogram::{bucket_of, start_of};
-use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
+use crate::series::{HalfSecondCounts, Series, coarse_bucket, coarse_time};
 use crate::{Delta, EntryDelta, Nanos, OutcomeCounts};
 
 impl Serialize for EncodedDelta {
@@ -70,8 +70,8 @@ impl std::fmt::Display for ImplausibleDelta {
 
 impl std::error::Error for ImplausibleDelta {}
 
-/// Maximum number of slices: the number of half seconds in a week.
-const SLICES_MAX: usize = 2 * 86_400 * 7;
+/// Maximum number of half seconds: the number of half seconds in a week.
+const HALF_SECONDS_MAX: usize = 2 * 86_400 * 7;
 /// Exclusive limit of each count. No real count reaches it, and thousands of deltas can be added
 /// without overflow.
 const COUNT_MAX: u64 = 1 << 50;
@@ -79,16 +79,18 @@ const COUNT_MAX: u64 = 1 << 50;
 impl EncodedDelta {
     /// Encodes a delta.
     pub fn of(delta: &Delta) -> EncodedDelta {
-        let mut slices = delta.series.numbered().peekable();
-        let first_slice = slices.peek().map_or(0, |(number, _)| *number as u32);
+        let mut half_seconds = delta.series.numbered().peekable();
+        let first_half_second = half_seconds.peek().map_or(0, |(number, _)| *number as u32);
         EncodedDelta {
             span: delta.span.map(|(begin, end)| (begin.0, end.0)),
             counts: delta.counts(),
             outcomes: delta.outcomes.happened().collect(),
             statuses: delta.statuses.iter().collect(),
             times: delta.all_times().map(EncodedTimes::of).collect(),
-            first_slice,
-            slices: slices.map(|(_, slice)| EncodedSlice::of(slice)).collect(),
+            first_half_second,
+            half_seconds: half_seconds
+                .map(|(_, half_second)| EncodedHalfSecond::of(half_second))
+                .collect(),
             entries: delta.entries.used().to_vec(),
         }
     }
@@ -97,7 +99,7 @@ impl EncodedDelta {
     ///
     /// # Errors
     ///
-    /// Returns [`ImplausibleDelta`] if a count or a slice number exceeds its limit.
+    /// Returns [`ImplausibleDelta`] if a count or a half second number exceeds its limit.
     pub fn add_to(&self, delta: &mut Delta) -> Result<(), ImplausibleDelta> {
         if self.is_plausible() {
             self.add_all_to(delta)
@@ -189,12 +191,12 @@ impl EncodedDelta {
         }
     }
 
-    /// Returns the number of slices from the start of the measured part to the last slice in this
-    /// delta, or 0 if the delta has no slices.
-    pub fn slices(&self) -> usize {
-        match self.slices.len() {
+    /// Returns the number of half seconds from the start of the measured part to the last half
+    /// second in this delta, or 0 if the delta has no half seconds.
+    pub fn half_seconds(&self) -> usize {
+        match self.half_seconds.len() {
             0 => 0,
-            count => (self.first_slice as usize).saturating_add(count),
+            count => (self.first_half_second as usize).saturating_add(count),
         }
     }
 
@@ -207,7 +209,8 @@ impl EncodedDelta {
     fn is_plausible(&self) -> bool {
         let few = |count: &u64| *count < COUNT_MAX;
         let few_of_each = |times: &[BucketCount]| times.iter().all(|(_, count)| few(count));
-        let last_slice = (self.first_slice as usize).saturating_add(self.slices.len());
+        let last_half_second =
+            (self.first_half_second as usize).saturating_add(self.half_seconds.len());
         self.counts.iter().all(few)
             && self.outcomes.iter().all(|(_, count)| few(count))
             && self.statuses.iter().all(|(_, count)| few(count))
@@ -215,11 +218,13 @@ impl EncodedDelta {
                 .times
                 .iter()
                 .all(|times| few_of_each(&times.known) && few_of_each(&times.at_least))
-            && self.slices.iter().all(|slice| {
-                [slice.ok, slice.failed, slice.bytes_in].iter().all(few)
-                    && few_of_each(&slice.times)
+            && self.half_seconds.iter().all(|half_second| {
+                [half_second.ok, half_second.failed, half_second.bytes_in]
+                    .iter()
+                    .all(few)
+                    && few_of_each(&half_second.times)
             })
-            && last_slice <= SLICES_MAX
+            && last_half_second <= HALF_SECONDS_MAX
             && self.entries_add_up()
     }
 
@@ -260,8 +265,12 @@ impl EncodedDelta {
         for (times, more) in delta.all_times_mut().into_iter().zip(&self.times) {
             more.add_to(times);
         }
-        let slices = self.slices.iter().map(EncodedSlice::decoded).collect();
-        let series = Series::of(self.first_slice as usize, slices);
+        let half_seconds = self
+            .half_seconds
+            .iter()
+            .map(EncodedHalfSecond::decoded)
+            .collect();
+        let series = Series::of(self.first_half_second as usize, half_seconds);
         delta.series.merge(&series);
         delta.entries.merge_all(&self.entries);
     }
@@ -305,20 +314,20 @@ impl EncodedTimes {
     }
 }
 
-impl EncodedSlice {
-    fn of(slice: &SliceCounts) -> EncodedSlice {
+impl EncodedHalfSecond {
+    fn of(half_second: &HalfSecondCounts) -> EncodedHalfSecond {
         let encoded = |&(time, count): &(Nanos, u64)| (coarse_bucket(time.0), count);
-        EncodedSlice {
-            ok: slice.ok,
-            failed: slice.failed,
-            bytes_in: slice.bytes_in,
-            times: slice.times.iter().map(encoded).collect(),
+        EncodedHalfSecond {
+            ok: half_second.ok,
+            failed: half_second.failed,
+            bytes_in: half_second.bytes_in,
+            times: half_second.times.iter().map(encoded).collect(),
         }
     }
 
-    fn decoded(&self) -> SliceCounts {
+    fn decoded(&self) -> HalfSecondCounts {
         let decoded = |&(bucket, count): &BucketCount| (coarse_time(bucket), count);
-        SliceCounts {
+        HalfSecondCounts {
             ok: self.ok,
             failed: self.failed,
             bytes_in: self.bytes_in,

@@ -17,8 +17,8 @@ pub struct EncodedDelta {
     pub(super) outcomes: Vec<(Outcome, u64)>,
     pub(super) statuses: Vec<(u16, u64)>,
     pub(super) times: Vec<EncodedTimes>,
-    pub(super) first_slice: u32,
-    pub(super) slices: Vec<EncodedSlice>,
+    pub(super) first_half_second: u32,
+    pub(super) half_seconds: Vec<EncodedHalfSecond>,
     /// Entries of the load's list, up to the last entry that has a request.
     pub(super) entries: Vec<EntryDelta>,
 }
@@ -36,9 +36,9 @@ pub(super) struct EncodedTimes {
     pub(super) at_least: Vec<BucketCount>,
 }
 
-/// Slice of the time series, with its times in the buckets of [`coarse_bucket`].
+/// Half second of the time series, with its times in the buckets of [`coarse_bucket`].
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct EncodedSlice {
+pub(super) struct EncodedHalfSecond {
     pub(super) ok: u64,
     pub(super) failed: u64,
     pub(super) bytes_in: u64,

@@ -12,7 +12,7 @@ use crate::Outcome;
 fn refused(change: impl Fn(&mut EncodedDelta)) {
     let mut encoded = EncodedDelta {
         times: vec![EncodedTimes::default(); 8],
-        slices: vec![EncodedSlice::default()],
+        half_seconds: vec![EncodedHalfSecond::default()],
         ..EncodedDelta::default()
     };
     let mut delta = Delta::default();
@@ -30,9 +30,9 @@ fn impossible_numbers_are_rejected_whole() {
     refused(|it| it.statuses = vec![(200, 1 << 50)]);
     refused(|it| it.times[7].known = vec![(1, 1), (2, u64::MAX)]);
     refused(|it| it.times[0].at_least = vec![(1, u64::MAX)]);
-    refused(|it| it.slices[0].bytes_in = u64::MAX);
-    refused(|it| it.slices[0].times = vec![(0, u64::MAX)]);
-    refused(|it| it.first_slice = u32::MAX);
+    refused(|it| it.half_seconds[0].bytes_in = u64::MAX);
+    refused(|it| it.half_seconds[0].times = vec![(0, u64::MAX)]);
+    refused(|it| it.first_half_second = u32::MAX);
     let entry = |started, known| EntryDelta {
         started,
         times: crate::SparseTimes {
@@ -195,19 +195,20 @@ impl Random {
             delta.service_time = delta.response_time.clone();
         }
         let first = self.up_to_bits(20) as usize;
-        let mut slices = vec![SliceCounts::default(); (self.next() % 4) as usize];
-        for slice in &mut slices {
-            slice.bytes_in = self.up_to_bits(49);
+        let mut half_seconds = vec![HalfSecondCounts::default(); (self.next() % 4) as usize];
+        for half_second in &mut half_seconds {
+            half_second.bytes_in = self.up_to_bits(49);
             let mut times = Distribution::new();
             self.times(&mut times);
-            slice.keep_times(&times);
-            // As in a recorder, the times of a slice are also among the delta's response times.
+            half_second.keep_times(&times);
+            // As in a recorder, the times of a half second are also among the delta's response
+            // times.
             if first.is_multiple_of(2) {
                 delta.response_time.merge(&times);
             }
         }
-        if !slices.is_empty() {
-            delta.series = Series::of(first, slices);
+        if !half_seconds.is_empty() {
+            delta.series = Series::of(first, half_seconds);
             delta.span = Some((Nanos(self.up_to_bits(63)), Nanos(self.next())));
         }
         delta
@@ -238,8 +239,8 @@ fn decoding_gives_the_same_buckets() {
 fn repeated_distributions_are_written_once() {
     let mut times = Distribution::new();
     Random::new(1).times(&mut times);
-    let mut slice = SliceCounts::default();
-    slice.keep_times(&times);
+    let mut half_second = HalfSecondCounts::default();
+    half_second.keep_times(&times);
     let mut delta = Delta {
         response_time: times.clone(),
         ..Delta::default()
@@ -248,7 +249,7 @@ fn repeated_distributions_are_written_once() {
     let once = length(&delta);
     delta.service_time = times.clone();
     delta.first_byte = times;
-    delta.series = Series::of(0, vec![slice]);
+    delta.series = Series::of(0, vec![half_second]);
     assert!(length(&delta) < once + 10, "{} {once}", length(&delta));
 }
 

@@ -3,8 +3,8 @@
 //! Most of the stream consists of buckets. A list of buckets is written as its length and, for each
 //! bucket, the number of empty buckets before it and its count minus 1. Both are mostly 0, so a
 //! bucket takes only a few bits. Duplicate data are avoided: a distribution that equals an earlier
-//! one is written as the distance to it, and the times of the last slice are usually omitted,
-//! because they equal the response times minus the times of the other slices.
+//! one is written as the distance to it, and the times of the last half second are usually omitted,
+//! because they equal the response times minus the times of the other half seconds.
 //!
 //! HDR V2 with deflate has a similar size (`examples/message_cost.rs` prints both). It is not used
 //! for two reasons: each decoded histogram is dense and takes 300 KB for each of eight
@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 use super::bits::{BitReader, BitWriter};
-use super::numbers::{BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedSlice, EncodedTimes};
+use super::numbers::{BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedHalfSecond, EncodedTimes};
 use crate::buckets::BucketCount;
 use crate::entries::TIME_BUCKETS;
 use crate::fast_histogram::start_of;
@@ -52,20 +52,21 @@ pub(super) fn write_delta(encoded: &EncodedDelta) -> String {
 }
 
 fn write_slices(to: &mut BitWriter, encoded: &EncodedDelta) {
-    to.number(encoded.slices.len() as u64);
-    let Some((last, before)) = encoded.slices.split_last() else {
+    to.number(encoded.half_seconds.len() as u64);
+    let Some((last, before)) = encoded.half_seconds.split_last() else {
         return;
     };
-    to.number(encoded.first_slice.into());
-    for slice in &encoded.slices {
-        to.number(slice.ok);
-        to.number(slice.failed);
-        to.number(slice.bytes_in);
+    to.number(encoded.first_half_second.into());
+    for half_second in &encoded.half_seconds {
+        to.number(half_second.ok);
+        to.number(half_second.failed);
+        to.number(half_second.bytes_in);
     }
-    for slice in before {
-        write_list(to, &slice.times);
+    for half_second in before {
+        write_list(to, &half_second.times);
     }
-    let is_rest = last_slice_times(&encoded.times, before).is_some_and(|rest| rest == last.times);
+    let is_rest =
+        last_half_second_times(&encoded.times, before).is_some_and(|rest| rest == last.times);
     to.flag(is_rest);
     if !is_rest {
         write_list(to, &last.times);
@@ -159,25 +160,25 @@ fn read_entries(from: &mut BitReader<'_>) -> Option<Vec<EntryDelta>> {
 }
 
 fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<()> {
-    let slices = from.number()?;
-    if slices == 0 {
+    let half_seconds = from.number()?;
+    if half_seconds == 0 {
         return Some(());
     }
-    encoded.first_slice = u32::try_from(from.number()?).ok()?;
-    for _ in 0..slices {
-        encoded.slices.push(EncodedSlice {
+    encoded.first_half_second = u32::try_from(from.number()?).ok()?;
+    for _ in 0..half_seconds {
+        encoded.half_seconds.push(EncodedHalfSecond {
             ok: from.number()?,
             failed: from.number()?,
             bytes_in: from.number()?,
             times: Vec::new(),
         });
     }
-    let (last, before) = encoded.slices.split_last_mut()?;
-    for slice in &mut *before {
-        slice.times = read_list(from, COARSE_BUCKETS)?;
+    let (last, before) = encoded.half_seconds.split_last_mut()?;
+    for half_second in &mut *before {
+        half_second.times = read_list(from, COARSE_BUCKETS)?;
     }
     last.times = if from.flag()? {
-        last_slice_times(&encoded.times, before)?
+        last_half_second_times(&encoded.times, before)?
     } else {
         read_list(from, COARSE_BUCKETS)?
     };
@@ -204,9 +205,12 @@ fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>>
     Some(buckets)
 }
 
-/// Returns the response times minus the times of `slices`, in coarse buckets. Returns `None` if the
-/// slices contain times that are not among the response times.
-fn last_slice_times(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<Vec<BucketCount>> {
+/// Returns the response times minus the times of `half_seconds`, in coarse buckets. Returns `None`
+/// if the half seconds contain times that are not among the response times.
+fn last_half_second_times(
+    times: &[EncodedTimes],
+    half_seconds: &[EncodedHalfSecond],
+) -> Option<Vec<BucketCount>> {
     let mut rest: Vec<BucketCount> = Vec::new();
     for &(bucket, count) in &times.first()?.known {
         let bucket = coarse_bucket(start_of(bucket as usize).0);
@@ -215,7 +219,10 @@ fn last_slice_times(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<V
             _ => rest.push((bucket, count)),
         }
     }
-    for (bucket, count) in slices.iter().flat_map(|slice| &slice.times) {
+    for (bucket, count) in half_seconds
+        .iter()
+        .flat_map(|half_second| &half_second.times)
+    {
         let index = rest.binary_search_by_key(bucket, |it| it.0).ok()?;
         rest[index].1 = rest[index].1.checked_sub(*count)?;
     }

@@ -1,6 +1,6 @@
 //! The tables of one load.
 
-use prony_record::{EntryResult, EntryResults, Record, Slice, Summary};
+use prony_record::{EntryResult, EntryResults, HalfSecond, Record, Summary};
 
 use super::{DataTable, DataTableBuilder};
 use crate::tables::load::with_lengths;
@@ -91,31 +91,37 @@ fn times(record: &Record) -> DataTable {
 
 /// The series of a load: a row for each half second.
 pub(crate) fn series(record: &Record) -> DataTable {
-    let slices = with_lengths(&record.series);
-    series_columns(DataTable::of("series", slices), |it| it).build()
+    let half_seconds = with_lengths(&record.series);
+    series_columns(DataTable::of("series", half_seconds), |it| it).build()
 }
 
-/// Adds the columns of a slice, given with its length. Percentiles are empty if no request finished
-/// in the slice. The offered rate is empty for a closed loop.
+/// Adds the columns of a half second, given with its length. Percentiles are empty if no request
+/// finished in the half second. The offered rate is empty for a closed loop.
 pub(super) fn series_columns<'a, T: Copy>(
     table: DataTableBuilder<T>,
-    slice: impl Fn(T) -> (f64, &'a Slice),
+    half_second: impl Fn(T) -> (f64, &'a HalfSecond),
 ) -> DataTableBuilder<T> {
     let percentile =
-        |it: T, pick: fn(&Slice) -> f64| Some(pick(slice(it).1)).filter(|us| *us > 0.0);
+        |it: T, pick: fn(&HalfSecond) -> f64| Some(pick(half_second(it).1)).filter(|us| *us > 0.0);
     table
-        .column("t_s", |it| slice(it).1.t_s)
-        .column("ok", |it| slice(it).1.ok)
-        .column("failed", |it| slice(it).1.failed)
+        .column("t_s", |it| half_second(it).1.t_s)
+        .column("ok", |it| half_second(it).1.ok)
+        .column("failed", |it| half_second(it).1.failed)
         .column("ok_per_s", |it| {
-            let (length_s, slice) = slice(it);
-            slice.ok as f64 / length_s
+            let (length_s, half_second) = half_second(it);
+            half_second.ok as f64 / length_s
         })
-        .column("bytes_in", |it| slice(it).1.bytes_in)
-        .column("p50_us", |it| percentile(it, |slice| slice.p50_us))
-        .column("p99_us", |it| percentile(it, |slice| slice.p99_us))
-        .column("p90_us", |it| percentile(it, |slice| slice.p90_us))
-        .column("offered_per_s", |it| slice(it).1.offered_per_s)
+        .column("bytes_in", |it| half_second(it).1.bytes_in)
+        .column("p50_us", |it| {
+            percentile(it, |half_second| half_second.p50_us)
+        })
+        .column("p99_us", |it| {
+            percentile(it, |half_second| half_second.p99_us)
+        })
+        .column("p90_us", |it| {
+            percentile(it, |half_second| half_second.p90_us)
+        })
+        .column("offered_per_s", |it| half_second(it).1.offered_per_s)
 }
 
 /// Adds the columns that describe a whole record.

@@ -1,6 +1,6 @@
 //! Charts of completions, for loads that end after a number of requests.
 
-use prony_record::Slice;
+use prony_record::HalfSecond;
 
 use super::titled;
 use crate::Experiment;
@@ -42,8 +42,11 @@ pub(crate) fn until_done(experiment: &Experiment) -> Option<Figure> {
     })
 }
 
-/// The end time of each slice and the number of completions in it, preceded by a point at zero.
-fn per_slice(series: &[Slice]) -> Vec<(f64, f64)> {
-    let slices = series.iter().map(|slice| (slice.t_s, slice.ok as f64));
-    std::iter::once((0.0, 0.0)).chain(slices).collect()
+/// The end time of each half second and the number of completions in it, preceded by a point at
+/// zero.
+fn per_slice(series: &[HalfSecond]) -> Vec<(f64, f64)> {
+    let half_seconds = series
+        .iter()
+        .map(|half_second| (half_second.t_s, half_second.ok as f64));
+    std::iter::once((0.0, 0.0)).chain(half_seconds).collect()
 }

@@ -1,6 +1,6 @@
 //! The charts of one load.
 
-use prony_record::{Record, Slice};
+use prony_record::{HalfSecond, Record};
 use prony_wording::load::{headline, time_at};
 
 use super::times::{of_one_load, rates};
@@ -80,13 +80,14 @@ fn offered_and_achieved(record: &Record) -> Option<Chart> {
     Some(chart::timed(label, unit, mark, length_s, &lines))
 }
 
-/// The offered rate of each slice, at the slice's middle; `None` if any slice lacks it.
-fn offered_rates(series: &[Slice]) -> Option<Vec<(f64, f64)>> {
+/// The offered rate of each half second, at the half second's middle; `None` if any half second
+/// lacks it.
+fn offered_rates(series: &[HalfSecond]) -> Option<Vec<(f64, f64)>> {
     let mut previous_s = 0.0;
-    let rates = series.iter().map(|slice| {
-        let middle_s = f64::midpoint(previous_s, slice.t_s);
-        previous_s = slice.t_s;
-        Some((middle_s, slice.offered_per_s?))
+    let rates = series.iter().map(|half_second| {
+        let middle_s = f64::midpoint(previous_s, half_second.t_s);
+        previous_s = half_second.t_s;
+        Some((middle_s, half_second.offered_per_s?))
     });
     let rates: Vec<_> = rates.collect::<Option<_>>()?;
     (!rates.is_empty()).then_some(rates)
@@ -95,13 +96,14 @@ fn offered_rates(series: &[Slice]) -> Option<Vec<(f64, f64)>> {
 /// Maximum number of dots for each percentile against the offered rate.
 const RATE_DOTS_MAX: usize = 240;
 
-/// Name of a percentile, index of its color, and a function that returns its value in a slice.
-type SlicePercentile = (&'static str, usize, fn(&Slice) -> f64);
+/// Name of a percentile, index of its color, and a function that returns its value in a half
+/// second.
+type HalfSecondPercentile = (&'static str, usize, fn(&HalfSecond) -> f64);
 
-const PERCENTILES: [SlicePercentile; 3] = [
-    ("p50", 0, |slice| slice.p50_us),
-    ("p90", 6, |slice| slice.p90_us),
-    ("p99", 3, |slice| slice.p99_us),
+const PERCENTILES: [HalfSecondPercentile; 3] = [
+    ("p50", 0, |half_second| half_second.p50_us),
+    ("p90", 6, |half_second| half_second.p90_us),
+    ("p99", 3, |half_second| half_second.p99_us),
 ];
 
 /// The percentiles of each half second, by offered rate; `None` if the rate is constant.
@@ -110,8 +112,12 @@ fn percentiles_against_rate(record: &Record) -> Option<Chart> {
         return None;
     }
     let dots = PERCENTILES.map(|(name, place, pick)| {
-        let ended = record.series.iter().filter(|slice| pick(slice) > 0.0);
-        let points = ended.filter_map(|slice| Some((slice.offered_per_s?, pick(slice))));
+        let ended = record
+            .series
+            .iter()
+            .filter(|half_second| pick(half_second) > 0.0);
+        let points =
+            ended.filter_map(|half_second| Some((half_second.offered_per_s?, pick(half_second))));
         RateDots {
             name: name.to_owned(),
             color: palette::variant(place),
@@ -169,11 +175,19 @@ fn percentiles(record: &Record) -> Option<Chart> {
 
 /// Failures per second; `None` if nothing failed.
 fn failures(record: &Record) -> Option<Chart> {
-    if record.series.iter().all(|slice| slice.failed == 0) {
+    if record
+        .series
+        .iter()
+        .all(|half_second| half_second.failed == 0)
+    {
         return None;
     }
-    let rates = with_lengths(&record.series)
-        .map(|(length_s, slice)| (slice.t_s - length_s / 2.0, slice.failed as f64 / length_s));
+    let rates = with_lengths(&record.series).map(|(length_s, half_second)| {
+        (
+            half_second.t_s - length_s / 2.0,
+            half_second.failed as f64 / length_s,
+        )
+    });
     let line = TimedLine {
         name: "failed".to_owned(),
         color: palette::variant(1),
@@ -206,10 +220,10 @@ fn distribution(record: &Record) -> Option<Chart> {
     Some(chart::distribution(label, &bins, &marked))
 }
 
-/// A value of each slice in which a request finished, at the middle of the slice.
-fn points(series: &[Slice], pick: fn(&Slice) -> f64) -> Vec<(f64, f64)> {
-    let all =
-        with_lengths(series).map(|(length_s, slice)| (slice.t_s - length_s / 2.0, pick(slice)));
+/// A value of each half second in which a request finished, at the middle of the half second.
+fn points(series: &[HalfSecond], pick: fn(&HalfSecond) -> f64) -> Vec<(f64, f64)> {
+    let all = with_lengths(series)
+        .map(|(length_s, half_second)| (half_second.t_s - length_s / 2.0, pick(half_second)));
     all.filter(|(_, value)| *value > 0.0).collect()
 }
 
@@ -229,22 +243,22 @@ mod tests {
         };
         let mut record = Record::default();
         assert!(of_load(&record).is_empty());
-        let slice = |n: u64| Slice {
+        let half_second = |n: u64| HalfSecond {
             t_s: n as f64 / 2.0,
             ok: 10 * (n % 2),
             p50_us: 100.0 * (n % 2) as f64,
             p99_us: 900.0 * (n % 2) as f64,
-            ..Slice::default()
+            ..HalfSecond::default()
         };
-        record.series = (1..=6).map(slice).collect();
+        record.series = (1..=6).map(half_second).collect();
         record.totals.elapsed_s = 3.0;
         assert_eq!(
             titles(&record),
             ["Completions over time", "Response times over time"]
         );
         assert_eq!(percentiles_against_rate(&record), None);
-        for slice in &mut record.series {
-            slice.offered_per_s = Some(20.0 * slice.t_s);
+        for half_second in &mut record.series {
+            half_second.offered_per_s = Some(20.0 * half_second.t_s);
         }
         record.load.stages = vec![prony_record::RateStage {
             rate_per_s: 60.0,
@@ -258,7 +272,7 @@ mod tests {
                 "Response times against the offered rate"
             ]
         );
-        // A slice without requests has no point, and an older record has no p90.
+        // A half second without requests has no point, and an older record has no p90.
         assert_eq!(points(&record.series, |it| it.p50_us).len(), 3);
         record.series[2].failed = 4;
         let mut times = Distribution::new();

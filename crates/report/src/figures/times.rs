@@ -1,6 +1,6 @@
 //! Charts of rates and response times over time.
 
-use prony_record::{Record, Slice};
+use prony_record::{HalfSecond, Record};
 use prony_wording::load::headline;
 
 use super::titled;
@@ -109,18 +109,21 @@ pub(super) fn of_one_load(record: &Record) -> Option<Chart> {
     })
 }
 
-/// Successes per second in each slice, at the slice's middle. If the last slice is much shorter
-/// than the others, it is omitted, because its few requests give no reliable rate.
-pub(super) fn rates(series: &[Slice]) -> Vec<(f64, f64)> {
+/// Successes per second in each half second, at the half second's middle. If the last half second
+/// is much shorter than the others, it is omitted, because its few requests give no reliable rate.
+pub(super) fn rates(series: &[HalfSecond]) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
-    let longest = series.first().map_or(0.0, |slice| slice.t_s);
+    let longest = series.first().map_or(0.0, |half_second| half_second.t_s);
     let mut points = Vec::with_capacity(series.len());
-    for slice in series {
-        let length_s = slice.t_s - previous_s;
+    for half_second in series {
+        let length_s = half_second.t_s - previous_s;
         if length_s > longest / 2.0 {
-            points.push((previous_s + length_s / 2.0, slice.ok as f64 / length_s));
+            points.push((
+                previous_s + length_s / 2.0,
+                half_second.ok as f64 / length_s,
+            ));
         }
-        previous_s = slice.t_s;
+        previous_s = half_second.t_s;
     }
     points
 }
@@ -131,14 +134,18 @@ mod tests {
 
     #[test]
     fn a_short_last_slice_is_omitted() {
-        let slice = |t_s, ok| Slice {
+        let half_second = |t_s, ok| HalfSecond {
             t_s,
             ok,
             failed: 0,
             bytes_in: 0,
-            ..Slice::default()
+            ..HalfSecond::default()
         };
-        let points = rates(&[slice(0.5, 100), slice(1.0, 110), slice(1.01, 1)]);
+        let points = rates(&[
+            half_second(0.5, 100),
+            half_second(1.0, 110),
+            half_second(1.01, 1),
+        ]);
         assert_eq!(points, [(0.25, 200.0), (0.75, 220.0)]);
         assert!(rates(&[]).is_empty());
     }

@@ -1,6 +1,6 @@
 //! Tables of one load.
 
-use prony_record::{Outcome, Record, Slice};
+use prony_record::{HalfSecond, Outcome, Record};
 use prony_wording::load::meaning;
 
 use crate::number;
@@ -20,31 +20,33 @@ pub(crate) fn outcomes(record: &Record) -> Table {
         .build()
 }
 
-/// The slices of a series, each with its length in seconds.
-pub(crate) fn with_lengths(series: &[Slice]) -> impl Iterator<Item = (f64, &Slice)> {
+/// The half seconds of a series, each with its length in seconds.
+pub(crate) fn with_lengths(series: &[HalfSecond]) -> impl Iterator<Item = (f64, &HalfSecond)> {
     let mut previous_s = 0.0;
-    series.iter().map(move |slice| {
-        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
-        (length_s, slice)
+    series.iter().map(move |half_second| {
+        let length_s = half_second.t_s - std::mem::replace(&mut previous_s, half_second.t_s);
+        (length_s, half_second)
     })
 }
 
 /// Number of rows in the table of offered rates.
 const RATE_RANGES: u32 = 8;
 
-/// The half-second slices of a load whose rate changes, grouped by offered rate. For any other
-/// load, the table has no rows. Percentiles of slices can't be merged, so each percentile in the
-/// table is the median over its group.
+/// The half seconds of a load whose rate changes, grouped by offered rate. For any other load, the
+/// table has no rows. Percentiles of half seconds can't be merged, so each percentile in the table
+/// is the median over its group.
 pub(crate) fn by_offered_rate(record: &Record) -> Table {
     let mut table = Table::new(&["offered", "achieved", "p50", "p99", "failed", "time"]);
     if record.load.stages.is_empty() {
         return table;
     }
-    let slices = with_lengths(&record.series);
-    let slices: Vec<_> = slices
-        .filter_map(|(length_s, slice)| Some((slice.offered_per_s?, length_s, slice)))
+    let half_seconds = with_lengths(&record.series);
+    let half_seconds: Vec<_> = half_seconds
+        .filter_map(|(length_s, half_second)| {
+            Some((half_second.offered_per_s?, length_s, half_second))
+        })
         .collect();
-    let rates = || slices.iter().map(|(offered, ..)| *offered);
+    let rates = || half_seconds.iter().map(|(offered, ..)| *offered);
     let (lowest, highest) = (
         rates().fold(f64::MAX, f64::min),
         rates().fold(0.0, f64::max),
@@ -58,7 +60,10 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
         }
     };
     for range in 0..RATE_RANGES {
-        let group: Vec<_> = slices.iter().filter(|it| range_of(it.0) == range).collect();
+        let group: Vec<_> = half_seconds
+            .iter()
+            .filter(|it| range_of(it.0) == range)
+            .collect();
         let length_s: f64 = group.iter().map(|(_, length_s, _)| length_s).sum();
         if group.is_empty() || length_s <= 0.0 {
             continue;
@@ -68,10 +73,13 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
             .iter()
             .map(|(offered, length_s, _)| offered * length_s)
             .sum();
-        let ok: u64 = group.iter().map(|(.., slice)| slice.ok).sum();
-        let failed: u64 = group.iter().map(|(.., slice)| slice.failed).sum();
-        let percentile = |pick: fn(&Slice) -> f64| {
-            let measured = group.iter().map(|(.., slice)| pick(slice));
+        let ok: u64 = group.iter().map(|(.., half_second)| half_second.ok).sum();
+        let failed: u64 = group
+            .iter()
+            .map(|(.., half_second)| half_second.failed)
+            .sum();
+        let percentile = |pick: fn(&HalfSecond) -> f64| {
+            let measured = group.iter().map(|(.., half_second)| pick(half_second));
             let mut measured: Vec<f64> = measured.filter(|us| *us > 0.0).collect();
             measured.sort_by(f64::total_cmp);
             let median = measured.get(measured.len() / 2);
@@ -80,8 +88,8 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
         table.push(vec![
             format!("{} req/s", per_s(offered)),
             format!("{} req/s", per_s(ok as f64)),
-            percentile(|slice| slice.p50_us),
-            percentile(|slice| slice.p99_us),
+            percentile(|half_second| half_second.p50_us),
+            percentile(|half_second| half_second.p99_us),
             number::count(failed),
             number::span(length_s),
         ]);
@@ -125,14 +133,14 @@ mod tests {
     #[test]
     fn half_seconds_are_grouped_by_their_offered_rates() {
         let mut record = Record::default();
-        let slice = |n: u32| Slice {
+        let half_second = |n: u32| HalfSecond {
             t_s: f64::from(n) / 2.0,
             ok: u64::from(n.min(40)) * 5,
             offered_per_s: Some(f64::from(n) * 10.0),
             p99_us: if n == 1 { 0.0 } else { f64::from(n) * 100.0 },
-            ..Slice::default()
+            ..HalfSecond::default()
         };
-        record.series = (1..=80).map(slice).collect();
+        record.series = (1..=80).map(half_second).collect();
         assert!(by_offered_rate(&record).is_empty());
         record.load.stages = vec![RateStage {
             rate_per_s: 800.0,
@@ -148,8 +156,8 @@ mod tests {
         assert_eq!(table.rows[7][1], "400 req/s");
         assert_eq!(table.rows[7][2], "–");
         // A constant rate gives one row, and an empty record none.
-        for slice in &mut record.series {
-            slice.offered_per_s = Some(7.0);
+        for half_second in &mut record.series {
+            half_second.offered_per_s = Some(7.0);
         }
         assert_eq!(by_offered_rate(&record).rows.len(), 1);
         record.series.clear();

@@ -144,7 +144,7 @@ fn without_a_follower_nothing_is_queued() {
     let manifest = manifest();
     let (feed, now) = started_feed(&manifest);
     add(&feed, "a", 8, now);
-    assert_eq!(feed.so_far().delta.slices().count(), 0);
+    assert_eq!(feed.so_far().delta.half_seconds().count(), 0);
     assert_eq!(feed.so_far().delta.started, 8 * 21);
     assert_eq!(feed.take(), Delta::default());
 }

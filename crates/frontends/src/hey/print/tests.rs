@@ -158,12 +158,12 @@ fn csv_has_a_line_for_each_response() {
 
 #[test]
 fn the_timeline_starts_at_zero() {
-    let slice = |t_s, ok, failed| Slice {
+    let slice = |t_s, ok, failed| HalfSecond {
         t_s,
         ok,
         failed,
         bytes_in: 0,
-        ..Slice::default()
+        ..HalfSecond::default()
     };
     let pairs = timeline(&[slice(0.5, 51, 0), slice(0.765, 100, 2)]);
     assert_eq!(pairs, "[\n[0.0000, 0],\n[0.5000, 51],\n[0.7650, 102]\n]\n");

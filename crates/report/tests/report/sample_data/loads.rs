@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    EntryGrouping, EntryResult, EntryResults, Finding, FindingId, GapSummary, Generator, LoadInfo,
-    Negotiated, Outcome, RECORD_SCHEMA, RateStage, Rates, Record, Severity, Slice, StartGaps,
-    Summary, Totals,
+    EntryGrouping, EntryResult, EntryResults, Finding, FindingId, GapSummary, Generator,
+    HalfSecond, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, RateStage, Rates, Record, Severity,
+    StartGaps, Summary, Totals,
 };
 
 use super::{Noise, SampleExperiment, Server};
@@ -102,10 +102,10 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
         load.connections as f64 / rate * 0.97e6,
         load.connections as f64 / rate * 1.9e6,
     );
-    let series: Vec<Slice> = (1..=slices)
+    let series: Vec<HalfSecond> = (1..=slices)
         .map(|n| {
             let ok = (rate / 2.0 * noise.around(0.03)).round() as u64;
-            Slice {
+            HalfSecond {
                 t_s: n as f64 / 2.0,
                 ok,
                 failed: (ok as f64 * failed_share / (1.0 - failed_share)).round() as u64,
@@ -113,7 +113,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
                 p50_us: p50.round(),
                 p90_us: (p50 + (p99 - p50) * 0.4).round(),
                 p99_us: p99.round(),
-                ..Slice::default()
+                ..HalfSecond::default()
             }
         })
         .collect();

@@ -42,7 +42,6 @@ const EXISTING: Existing = Existing {
         ("fleet", 1),
         ("frontends", 6),
         ("load", 6),
-        ("machine", 10),
     ],
     split_types: &[
         ("experiment", "plan::model::Plan", 5),

@@ -5,9 +5,9 @@
 //!
 //! 1. The kind: the code below, as `crates/load/src/exchange/lines.rs`.
 //! 2. `crates/load/src/exchange/any.rs`: a variant of `RequestKind` and of `AnyKind`.
-//! 3. `crates/load/src/settings/table.rs`: a row for the setting, and `request.rs`, which gives
-//!    requests their kind.
-//! 4. `crates/load/src/worker/events.rs`: what a message means, such as the time that the recorder
+//! 3. `crates/load/src/settings/table.rs`: a row for the setting, and
+//!    `crates/load/src/request/serialized.rs`, which gives requests their kind.
+//! 4. `crates/load/src/engine/worker/events.rs`: what a message means, such as the time that the recorder
 //!    adds. The event carries the stream, and the worker knows the intended start of its exchange.
 //!
 //! Carriers, transports and sockets don't change: they report a message for each one that

@@ -10,107 +10,70 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `content_coding`, `cookies`, `response_head` |
-//! | settings | `settings` |
-//! | transport | `socket`, `tls`, `quic` |
-//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy`, `bypass` |
-//! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect`, `exchange` |
-//! | the load | `spec`, `sequence` |
-//! | engine | `carrier`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
+//! | values | `values`: text and numbers of settings, requests and responses |
+//! | settings | `settings`: one table of all settings, parsing, contradictions |
+//! | sockets | `socket`: bytes and streams, with every backend; `tls`; `quic` |
+//! | targets | `target`: addresses, sources, proxies, name lookups |
+//! | exchanges | `exchange`: the kinds of what occupies a request slot |
+//! | requests | `request`: drafts, lists, templates, and their serialized form |
+//! | limits | `limits`: ports, open files and CPU quotas of this machine |
+//! | the load | `spec`: what to send, at what rate, for how long |
+//! | carriers | `carrier`: the protocols of connections |
+//! | engine | `engine`: the worker, what it observes, and the run; `probe`: single requests |
 
 // Files that are also part of the tests below `tests` name this crate by its name.
 #[cfg(test)]
 extern crate self as prony_load;
 
-mod address_list;
-mod bypass;
 mod carrier;
-mod content_coding;
-mod cookies;
-mod cpu_quota;
-mod credentials;
-mod draft;
-mod entries;
-mod error;
+mod engine;
 pub mod exchange;
-mod expect;
-mod findings;
-mod http_proxy;
-mod info;
-pub mod input_file;
-mod location;
-mod long_list;
-mod lookup;
-mod meter;
-mod open_files;
-mod pacing;
-mod permits;
-mod ports;
+mod limits;
 mod probe;
-mod progress;
-mod protocols;
-mod proxy_protocol;
 mod quic;
-mod readiness;
-mod reasons;
-pub mod reference;
 mod request;
-mod request_list;
-mod request_template;
-mod resolve;
-pub mod response_head;
-mod run;
-mod scope;
-pub mod script;
-mod scripted;
-mod sequence;
 mod settings;
-mod shard;
-mod slices;
 mod socket;
-mod source;
 mod spec;
-mod stall;
-mod status_set;
 mod target;
-mod template;
 mod tls;
-mod url;
-mod url_list;
-mod worker;
-mod writer;
+mod values;
 
-pub use content_coding::{BodyDigest, DecodeError, decode_beginning};
-pub use cookies::{CookieJar, CookieUrl};
-pub use cpu_quota::{CpuQuotas, QuotaCounters, QuotaGroup, cpu_quota_finding};
-pub use credentials::{Credentials, split_url};
-pub use draft::Braces;
-pub use error::{Notation, SettingsError, SpecError, flag_of};
-pub use findings::so_far as findings_so_far;
-pub use info::typed_info;
-pub use meter::WorkerUtilization;
-pub use open_files::{open_files_limit, open_files_needed};
-pub use pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, arrivals_by_worker};
-pub use permits::Permits;
-pub use ports::local_port_count;
+pub use engine::findings::so_far as findings_so_far;
+pub use engine::meter::WorkerUtilization;
+pub use engine::progress::Control;
+pub use engine::readiness::{NotReady, wait_for_server};
+pub use engine::run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
+pub use engine::scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
+pub use engine::slices::{LoadSlice, SliceReport, Slices};
+pub use limits::cpu_quota::{CpuQuotas, QuotaCounters, QuotaGroup, cpu_quota_finding};
+pub use limits::open_files::{open_files_limit, open_files_needed};
+pub use limits::ports::local_port_count;
 pub use probe::{ProbeError, ProbeResponse, probe, probe_until, reach};
-pub use progress::Control;
-pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
-pub use resolve::is_metadata;
-pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
-pub use scope::LoadScope;
-pub use scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
+pub use request::draft::Braces;
+pub use request::info::typed_info;
+pub use request::scope::LoadScope;
+pub use request::template::{
+    data_columns, placeholder, request_filters, request_functions, with_filter,
+};
+pub use request::writer::Writer;
+pub use request::{response_head, script};
 pub use settings::{
     ArrivalRate, CoreList, DataOrder, FormField, GatewayMac, GivenSetting, HttpProxy, HttpVersion,
     IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Setting, Sha256,
     SourceOrder, SourceRange, Stage, ThinkDistribution, ThinkTime, TlsVersion, ValueKind,
 };
-pub use shard::{Shard, ShardRange};
-pub use slices::{LoadSlice, SliceReport, Slices};
 pub use spec::LoadSpec;
-pub use status_set::StatusSet;
-pub use template::{data_columns, placeholder, request_filters, request_functions, with_filter};
+pub use target::resolve::is_metadata;
 pub use tls::openssl_name;
-pub use url_list::{is_one_word, read_text, split_body_file};
-pub use writer::Writer;
+pub use values::content_coding::{BodyDigest, DecodeError, decode_beginning};
+pub use values::cookies::{CookieJar, CookieUrl};
+pub use values::credentials::{Credentials, split_url};
+pub use values::error::{Notation, SettingsError, SpecError, flag_of};
+pub use values::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, arrivals_by_worker};
+pub use values::permits::Permits;
+pub use values::shard::{Shard, ShardRange};
+pub use values::status_set::StatusSet;
+pub use values::url_list::{is_one_word, read_text, split_body_file};
+pub use values::{input_file, reference};

@@ -9,27 +9,29 @@ use std::sync::Arc;
 
 use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
-use crate::bypass::Bypass;
-use crate::cpu_quota::cpu_quota_finding;
-use crate::entries::{self, Entries};
-use crate::error::{SettingsError, SpecError};
-use crate::expect::Expectations;
-use crate::info::{self, UrlFacts};
-use crate::long_list::{LineTexts, LongList};
-use crate::pacing::Arrivals;
-use crate::protocols::{Http, Protocols};
+use crate::limits::cpu_quota::cpu_quota_finding;
+use crate::limits::{open_files, ports};
 use crate::request::Request;
-use crate::request_list::requests;
-use crate::request_template::RequestTemplates;
-use crate::scope::LoadScope;
+use crate::request::entries::{self, Entries};
+use crate::request::expect::Expectations;
+use crate::request::info::{self, UrlFacts};
+use crate::request::long_list::{LineTexts, LongList};
+use crate::request::protocols::{Http, Protocols};
+use crate::request::request_list::requests;
+use crate::request::request_template::RequestTemplates;
+use crate::request::scope::LoadScope;
+use crate::request::writer::Writer;
 use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
-use crate::shard::{Shard, ShardRange};
 use crate::socket::{Backend, Peer, system};
-use crate::source::Sources;
-use crate::status_set::StatusSet;
 use crate::target::Target;
-use crate::writer::Writer;
-use crate::{bypass, open_files, ports, resolve, tls};
+use crate::target::bypass::Bypass;
+use crate::target::source::Sources;
+use crate::target::{bypass, resolve};
+use crate::tls;
+use crate::values::error::{SettingsError, SpecError};
+use crate::values::pacing::Arrivals;
+use crate::values::shard::{Shard, ShardRange};
+use crate::values::status_set::StatusSet;
 
 /// Loop model: closed or open.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,7 +161,7 @@ impl NamedScript {
     }
 }
 
-/// A load that is ready to run; see [`crate::run`].
+/// A load that is ready to run; see [`crate::engine::run`].
 #[derive(Clone)]
 pub struct LoadSpec {
     /// The requests or, if there is a long list, the forms of its lines.

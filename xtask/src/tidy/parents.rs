@@ -47,7 +47,7 @@ const EXISTING: Existing = Existing {
         ("experiment", "plan::model::Plan", 5),
         ("fleet", "coordinator::fleet::Fleet", 6),
         ("load", "settings::table::LoadSettings", 6),
-        ("load", "worker::Worker", 13),
+        ("load", "engine::worker::Worker", 13),
     ],
 };
 

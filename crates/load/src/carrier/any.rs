@@ -9,8 +9,8 @@ use super::http3::H3;
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started, StreamCarrier};
 use super::{CapturedResponse, Reason};
 use crate::exchange::EarlierResponse;
-use crate::expect::Expectations;
 use crate::request::Request;
+use crate::request::expect::Expectations;
 
 /// A carrier of any protocol.
 pub(crate) enum AnyCarrier {

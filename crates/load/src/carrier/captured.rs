@@ -1,6 +1,6 @@
 //! The parts of a response that are captured for scripts and redirects.
 
-use crate::script::CaptureSpec;
+use crate::request::script::CaptureSpec;
 
 /// The captured head and body of one response.
 #[derive(Debug, Default)]

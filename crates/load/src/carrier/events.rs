@@ -4,7 +4,7 @@ use prony_record::{Nanos, Outcome, TlsHandshake};
 
 use super::Reason;
 use super::fault::{ResetCode, StreamFault};
-use crate::protocols::StreamsLimit;
+use crate::request::protocols::StreamsLimit;
 
 /// The state of a connection after bytes have arrived or the peer has closed it.
 #[derive(Debug, PartialEq)]

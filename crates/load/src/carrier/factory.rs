@@ -6,9 +6,9 @@ use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
 use super::interface::Carrier;
-use crate::protocols::Protocols;
 use crate::quic::QuicConnection;
-use crate::script::CaptureSpec;
+use crate::request::protocols::Protocols;
+use crate::request::script::CaptureSpec;
 
 /// Maximum number of carriers of closed connections that are kept for reuse, per HTTP version.
 const SPARE_MAX: usize = 64;

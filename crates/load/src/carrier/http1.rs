@@ -8,10 +8,10 @@ use super::interface::{ByteCarrier, Carrier, StartFailure, Started};
 use super::response::StreamResponse;
 use super::{CapturedResponse, Reason};
 use crate::exchange::EarlierResponse;
-use crate::expect::Expectations;
-use crate::protocols::StreamsLimit;
 use crate::request::Request;
-use crate::script::CaptureSpec;
+use crate::request::expect::Expectations;
+use crate::request::protocols::StreamsLimit;
+use crate::request::script::CaptureSpec;
 
 /// The response side of one HTTP/1 connection.
 pub(crate) struct H1 {

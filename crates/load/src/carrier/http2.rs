@@ -13,10 +13,10 @@ use super::fault::{ResetCode, StreamFault};
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started};
 use super::response::StreamResponse;
 use super::{CapturedResponse, Reason};
-use crate::expect::Expectations;
-use crate::protocols::StreamsLimit;
 use crate::request::Request;
-use crate::script::CaptureSpec;
+use crate::request::expect::Expectations;
+use crate::request::protocols::StreamsLimit;
+use crate::request::script::CaptureSpec;
 
 /// The client side of one HTTP/2 connection.
 pub(crate) struct H2 {

@@ -16,11 +16,11 @@ use super::fault::{ResetCode, StreamFault};
 use super::interface::{Carrier, StartFailure, Started, StreamCarrier};
 use super::response::StreamResponse;
 use super::{CapturedResponse, Reason};
-use crate::expect::Expectations;
-use crate::protocols::StreamsLimit;
 use crate::quic::{EarlyData, QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
 use crate::request::Request;
-use crate::script::CaptureSpec;
+use crate::request::expect::Expectations;
+use crate::request::protocols::StreamsLimit;
+use crate::request::script::CaptureSpec;
 use crate::tls::GivenTlsOptions;
 
 /// Maximum number of request bytes that may wait for flow control. While more bytes are waiting, no

@@ -13,9 +13,9 @@ use prony_record::Nanos;
 use super::events::{ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
 use super::{CapturedResponse, Reason};
 use crate::exchange::EarlierResponse;
-use crate::expect::Expectations;
 use crate::quic::QuicConnection;
 use crate::request::Request;
+use crate::request::expect::Expectations;
 
 /// The protocol of one connection, as the worker sees it.
 pub(crate) trait Carrier {

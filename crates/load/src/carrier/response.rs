@@ -8,8 +8,8 @@ use super::events::{EventKind, ExchangeEvent, ResponseProgress, Reuse};
 use crate::exchange::{
     AnyKind, CompleteResponse, EarlierResponse, ExchangeKind, RequestKind, ResponseEnd,
 };
-use crate::expect::{Expectations, ReceivedBody};
-use crate::script::CaptureSpec;
+use crate::request::expect::{Expectations, ReceivedBody};
+use crate::request::script::CaptureSpec;
 
 /// The received part of a response.
 #[derive(Default)]

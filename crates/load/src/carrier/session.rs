@@ -8,8 +8,8 @@ use super::events::{EventKind, ExchangeEvent, Progress};
 use super::http1::broken;
 use super::interface::{ByteCarrier, Carrier, RequestRef};
 use super::{Reason, SharedBuffers};
-use crate::expect::Expectations;
 use crate::request::Request;
+use crate::request::expect::Expectations;
 use crate::tls::{self, Tls};
 
 /// Maximum number of request bytes that are encrypted at a time, so that a large request is never

@@ -16,9 +16,9 @@ use super::interface::ByteCarrier;
 use super::session::Session;
 use super::tunnel::Tunnel;
 use super::{Reason, SharedBuffers};
-use crate::expect::Expectations;
 use crate::quic::QuicConnection;
 use crate::request::Request;
+use crate::request::expect::Expectations;
 use crate::tls::{self, PeerSpeaks, Tls};
 
 /// The state of a connection. Each variant holds the data of that state.

@@ -17,8 +17,8 @@ use super::factory::CarrierFactory;
 use super::interface::{RequestRef, StartFailure, Started};
 use super::link::Link;
 use super::{Reason, SharedBuffers};
-use crate::expect::Expectations;
 use crate::request::Request;
+use crate::request::expect::Expectations;
 use crate::socket::{Key, Sockets};
 use crate::tls::{GivenTlsOptions, TlsClient};
 

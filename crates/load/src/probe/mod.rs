@@ -12,19 +12,19 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use self::error::ProbeFault;
 use self::quic::QuicProbe;
-use crate::address_list::SourceSelector;
 use crate::carrier::{
     ByteCarrier, Carrier, CarrierFactory, ConnectionState, EventKind, Progress, Reason,
     SharedBuffers, StartFailure,
 };
-use crate::content_coding::{self, BodyDigest, DecodeError};
-use crate::expect::Expectations;
-use crate::proxy_protocol::ConnectionEnds;
 use crate::request::Request;
-use crate::script::CaptureSpec;
+use crate::request::expect::Expectations;
+use crate::request::script::CaptureSpec;
 use crate::socket::Peer;
 use crate::socket::local::{Source, bind_to_source};
 use crate::spec::LoadSpec;
+use crate::target::address_list::SourceSelector;
+use crate::target::proxy_protocol::ConnectionEnds;
+use crate::values::content_coding::{self, BodyDigest, DecodeError};
 
 pub use self::error::ProbeError;
 

@@ -7,17 +7,17 @@ use prony_record::Nanos;
 
 use super::error::{ProbeError, ProbeFault, QuicSilence};
 use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
-use crate::address_list::SourceSelector;
 use crate::carrier::{
     EventKind, Link, Reason, RequestRef, SetupStep, SetupTarget, SharedBuffers, SharedState,
     StartFailure, StreamTransport, Transport,
 };
-use crate::expect::Expectations;
 use crate::quic::{QuicClient, QuicEnd};
 use crate::request::Request;
+use crate::request::expect::Expectations;
 use crate::socket::{Close, Completion, Key, QuicSockets, Route, Sockets, UdpDatagrams};
 use crate::spec::LoadSpec;
 use crate::target::Target;
+use crate::target::address_list::SourceSelector;
 
 /// Key of a probe's only connection.
 const KEY: Key = Key {

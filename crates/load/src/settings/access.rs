@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::setting::Setting;
 use super::table::LoadSettings;
 
-use crate::error::SettingsError;
+use crate::values::error::SettingsError;
 
 impl Setting {
     /// The setting with a key.

@@ -19,10 +19,10 @@ use super::values::{
     CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
     SourceOrder, TlsVersion,
 };
-use crate::credentials::Credentials;
-use crate::error::SettingsError;
-use crate::pacing::Arrivals;
-use crate::status_set::StatusSet;
+use crate::values::credentials::Credentials;
+use crate::values::error::SettingsError;
+use crate::values::pacing::Arrivals;
+use crate::values::status_set::StatusSet;
 
 /// A field of the settings.
 pub(super) trait Field {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::error::SettingsError;
-use crate::input_file::{self, DATA_BYTES_MAX};
+use crate::values::error::SettingsError;
+use crate::values::input_file::{self, DATA_BYTES_MAX};
 use prony_record::random_at;
 
 /// Media types of files by the extension of their names; those that curl knows.

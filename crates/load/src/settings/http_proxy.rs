@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use crate::credentials::Credentials;
-use crate::error::SettingsError;
-use crate::url::Url;
+use crate::values::credentials::Credentials;
+use crate::values::error::SettingsError;
+use crate::values::url::Url;
 
 /// A proxy as the user entered it: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The
 /// default port is 80.

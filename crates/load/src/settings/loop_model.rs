@@ -7,7 +7,7 @@ use prony_record::{RateProfile, RateStage, StagedRate};
 
 use super::rate::ArrivalRate;
 use super::table::LoadSettings;
-use crate::error::SettingsError;
+use crate::values::error::SettingsError;
 
 /// Maximum number of stages in messages from agents and in plans.
 const STAGES_MAX: usize = 10_000;

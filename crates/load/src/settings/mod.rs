@@ -38,10 +38,10 @@ pub use values::{
 
 use field::TextValue;
 
-use crate::error::{SettingsError, flag_of};
-use crate::pacing::Arrivals;
-use crate::status_set::StatusSet;
-use crate::url_list;
+use crate::values::error::{SettingsError, flag_of};
+use crate::values::pacing::Arrivals;
+use crate::values::status_set::StatusSet;
+use crate::values::url_list;
 
 /// Length of the measured part unless a time or a number of requests is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);

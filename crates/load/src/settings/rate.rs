@@ -7,7 +7,7 @@ use std::time::Duration;
 use prony_record::RateStage;
 use prony_record::quantity::{self, HIGHEST_RATE_PER_S};
 
-use crate::error::SettingsError;
+use crate::values::error::SettingsError;
 
 /// Requests per second: constant, such as `2000`, or linear over the duration, such as `100:5000`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::error::SettingsError;
+use crate::values::error::SettingsError;
 
 /// Maximum number of addresses that are used from a range. No load has more concurrent connections
 /// than that.

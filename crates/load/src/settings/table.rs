@@ -21,9 +21,9 @@ use super::values::{
     CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
     SourceOrder, TlsVersion,
 };
-use crate::credentials::Credentials;
-use crate::pacing::Arrivals;
-use crate::status_set::StatusSet;
+use crate::values::credentials::Credentials;
+use crate::values::pacing::Arrivals;
+use crate::values::status_set::StatusSet;
 
 /// Environment variable that has the effect of `public`.
 pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::setting::{Setting, ValueKind};
 use super::table::LoadSettings;
-use crate::status_set::StatusSet;
+use crate::values::status_set::StatusSet;
 
 impl Serialize for LoadSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prony_record::quantity;
 
-use crate::error::SettingsError;
+use crate::values::error::SettingsError;
 
 /// Prefix of exponential think times.
 const EXPONENTIAL: &str = "exp:";

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use prony_record::quantity;
 use sha2::Digest as _;
 
-use crate::error::SettingsError;
-use crate::pacing::Arrivals;
+use crate::values::error::SettingsError;
+use crate::values::pacing::Arrivals;
 
 /// Declares an enum whose variants are written as words.
 macro_rules! words {

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::error::SettingsError;
 use crate::settings::IoChoice;
+use crate::values::error::SettingsError;
 
 /// Implementation of the sockets that a load uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use prony_record::Nanos;
 use super::{
     ByteSockets, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets,
 };
-use crate::progress::Control;
+use crate::engine::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;

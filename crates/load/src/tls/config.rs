@@ -14,9 +14,9 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use super::sessions::SessionStore;
 use super::suites;
 use super::verify::{AcceptAny, CachingVerifier};
-use crate::error::{SettingsError, SpecError};
-use crate::input_file::{self, TEXT_BYTES_MAX};
 use crate::settings::{HttpVersion, LoadSettings, TlsVersion};
+use crate::values::error::{SettingsError, SpecError};
+use crate::values::input_file::{self, TEXT_BYTES_MAX};
 
 /// Groups offered for the key exchange, the preferred one first.
 ///

@@ -3,7 +3,7 @@
 use rustls::crypto::aws_lc_rs;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-use crate::error::SettingsError;
+use crate::values::error::SettingsError;
 
 /// Default suites, the preferred one first.
 ///

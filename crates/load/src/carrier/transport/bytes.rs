@@ -11,8 +11,8 @@ use super::super::link::{Link, SendState};
 use super::super::state::ConnectionState;
 use super::super::{Reason, SharedBuffers};
 use super::{Established, SetupStep, SetupTarget, SharedState, Transport};
-use crate::expect::Expectations;
 use crate::request::Request;
+use crate::request::expect::Expectations;
 use crate::socket::{ByteSockets, Key, Outgoing, Sending, system};
 use crate::tls::GivenTlsOptions;
 

@@ -11,9 +11,9 @@ use super::super::interface::{RequestRef, StartFailure, Started, StreamCarrier};
 use super::super::link::Link;
 use super::super::{Reason, SharedBuffers};
 use super::{Established, SetupStep, SetupTarget, SharedState, Transport};
-use crate::expect::Expectations;
 use crate::quic::{EarlyData, QuicEnd};
 use crate::request::Request;
+use crate::request::expect::Expectations;
 use crate::socket::{Key, StreamSockets};
 use crate::tls::GivenTlsOptions;
 

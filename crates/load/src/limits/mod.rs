@@ -1,0 +1,5 @@
+//! Limits of the machine that generates the load.
+
+pub(crate) mod cpu_quota;
+pub(crate) mod open_files;
+pub(crate) mod ports;

@@ -1,0 +1,19 @@
+//! Requests: drafts, lists, templates, and their serialized form.
+
+pub(crate) mod draft;
+pub(crate) mod entries;
+pub(crate) mod expect;
+pub(crate) mod info;
+pub(crate) mod long_list;
+pub(crate) mod protocols;
+pub(crate) mod request_list;
+pub(crate) mod request_template;
+pub mod response_head;
+pub(crate) mod scope;
+pub mod script;
+mod serialized;
+pub(crate) mod template;
+pub(crate) mod writer;
+
+pub use serialized::Request;
+pub(crate) use serialized::{RequestParts, SerializedParts, encode};

@@ -1,0 +1,20 @@
+//! Values that differ from request to request: `{{ column }}`, `{{ seq }}`, `{{ random(1, 9) }}`
+//! and `{{ uuid }}` in the text of URLs, header values and bodies.
+//!
+//! [`parse`] splits text into literal pieces and placeholders. [`Marks`] stand in for placeholders
+//! while a request is serialized. [`ValueSource`] writes the values of one request.
+
+mod data;
+mod marks;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use data::data_columns;
+pub(crate) use data::{DataTable, ValuePlace};
+pub use marks::request_functions;
+pub(crate) use marks::{MarkedPiece, Marks};
+pub(crate) use parse::{TextPiece, parse};
+pub use parse::{placeholder, request_filters, with_filter};
+pub(crate) use values::{Value, ValueSource};

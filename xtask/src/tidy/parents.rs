@@ -36,15 +36,8 @@ struct Existing {
 }
 
 const EXISTING: Existing = Existing {
-    cycles: &[
-        ("cli", 5),
-        ("experiment", 4),
-        ("fleet", 1),
-        ("frontends", 6),
-        ("load", 6),
-    ],
+    cycles: &[("cli", 5), ("fleet", 1), ("frontends", 6), ("load", 6)],
     split_types: &[
-        ("experiment", "plan::model::Plan", 5),
         ("fleet", "coordinator::fleet::Fleet", 6),
         ("load", "settings::table::LoadSettings", 6),
         ("load", "engine::worker::Worker", 13),

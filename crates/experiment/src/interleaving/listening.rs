@@ -10,7 +10,7 @@ use std::fmt;
 use prony_plan::service::PlaceKind;
 use prony_plan::{ResolvedService, is_placeholder_path, is_placeholder_port};
 
-use super::NamedVariants;
+use super::named_variants::NamedVariants;
 
 /// Flags whose value is an address or a port to listen on.
 const FLAGS: &[&str] = &[

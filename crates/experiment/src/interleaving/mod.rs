@@ -8,6 +8,7 @@
 //! contains the reason if the trials are not interleaved.
 
 mod listening;
+mod named_variants;
 mod resources;
 mod slices;
 #[cfg(test)]
@@ -21,6 +22,8 @@ use prony_load::{HttpVersion, IoChoice};
 use prony_plan::{Interleave, LoadModel, Plan, ResolvedVariant};
 use prony_record::number;
 use prony_stats::TrialMode;
+
+use named_variants::NamedVariants;
 
 pub use resources::{MachineResources, VariantDemand, demands, shortage};
 pub use slices::{
@@ -64,38 +67,6 @@ fn obstacle(plan: &Plan, variants: &[ResolvedVariant], requested: Interleave) ->
         .or_else(|| listening::shared_address(all))
         .or_else(|| of_lengths(all, requested))
         .or_else(|| of_requests(all))
-}
-
-/// The rendered variants of a plan, with their names.
-#[derive(Clone, Copy)]
-struct NamedVariants<'a> {
-    plan: &'a Plan,
-    variants: &'a [ResolvedVariant],
-}
-
-impl<'a> NamedVariants<'a> {
-    /// Names a variant by its levels, in quotes.
-    fn name(self, index: usize) -> String {
-        let levels = self.plan.variants[index].levels.iter();
-        let levels: Vec<&str> = levels.map(|(_, level)| level).collect();
-        format!("variant \"{}\"", levels.join(" "))
-    }
-
-    fn iter(self) -> impl Iterator<Item = (usize, &'a ResolvedVariant)> {
-        self.variants.iter().enumerate()
-    }
-
-    /// Returns the subject of a sentence about the loads for which `holds` is true: "the load" if
-    /// it is true for all of them, and otherwise the load of the first such variant. Returns `None`
-    /// if there is none.
-    fn loads(self, holds: impl Fn(&ResolvedVariant) -> bool) -> Option<String> {
-        let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
-        Some(if self.variants.iter().all(holds) {
-            "the load".to_owned()
-        } else {
-            format!("the load of {}", self.name(first))
-        })
-    }
 }
 
 /// Rejects loads that can't be divided into slices, and loads that agents generate. For example,

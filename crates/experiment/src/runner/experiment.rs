@@ -15,11 +15,13 @@ use super::folder::{ExperimentFolder, RuledOut};
 use super::folder_error::ExperimentFolderError;
 use super::forecast::BlockTime;
 use super::interleaved::InterleavedBlock;
+use super::outcome::ExperimentOutcome;
 use super::responses::ResponseDigests;
+use super::run_settings::{Machines, RunSettings};
+use super::runner_error::RunnerError;
 use super::trial::{Trial, TrialPosition};
 use super::{
-    CommonFailure, ExperimentEvent, ExperimentOutcome, FailedTrial, Forecast, Interrupt, Machines,
-    RunSettings, RunnerError, TrialError, TrialResult,
+    CommonFailure, ExperimentEvent, FailedTrial, Forecast, Interrupt, TrialError, TrialResult,
 };
 use super::{entries, findings, noise, protocols, response_findings, rounds, service_cpu, why};
 use crate::schedule;

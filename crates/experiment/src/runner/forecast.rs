@@ -11,8 +11,9 @@ use prony_stats::TrialMode;
 
 use super::event::Forecast;
 use super::folder::ExperimentFolder;
+use super::run_settings::RunSettings;
 use super::trial::{ProbePace, ProbedLoad, Trial};
-use super::{FailedTrial, Interrupt, RunSettings, TrialError};
+use super::{FailedTrial, Interrupt, TrialError};
 use crate::interleaving::interleaved_time;
 
 impl Forecast {

@@ -1,85 +1,14 @@
 //! Chooses the mode of a run's trials: interleaved or sequential.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use prony_plan::{Interleave, Plan, PlanError};
+use prony_plan::{Interleave, Plan};
 use prony_stats::TrialMode;
 
 use super::folder::ExperimentFolder;
-use super::{RunSettings, RunnerError};
+use super::run_settings::RunSettings;
+use super::runner_error::{ModeError, RunnerError};
 use crate::interleaving::{self, MachineResources};
-
-/// Reason why a requested mode is rejected.
-#[derive(Debug)]
-pub enum ModeError {
-    /// The plan requests slices of a certain length, but the trials can't be interleaved.
-    Plan(PlanError),
-    /// `--interleave` requests slices of a certain length, but the trials can't be interleaved.
-    Requested {
-        /// Value of `--interleave`.
-        requested: Interleave,
-        /// Reason why interleaving is not possible.
-        reason: String,
-    },
-    /// The trials of the resumed experiment ran in a mode other than the requested one.
-    Changed {
-        /// Folder of the resumed experiment.
-        dir: PathBuf,
-        /// Value of `--interleave`.
-        requested: Interleave,
-        /// Mode in which the trials of the resumed experiment ran.
-        stored: TrialMode,
-    },
-    /// The trials of the resumed experiment were interleaved, which is no longer possible.
-    NotPossible {
-        /// Folder of the resumed experiment.
-        dir: PathBuf,
-        /// Reason why interleaving is no longer possible.
-        reason: String,
-    },
-}
-
-impl fmt::Display for ModeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ModeError::Plan(error) => error.fmt(f),
-            ModeError::Requested { requested, reason } => write!(
-                f,
-                "--interleave {requested}: variants can't be interleaved: {reason} (remove the flag, or \
-                 use --interleave off)"
-            ),
-            ModeError::Changed {
-                dir,
-                requested,
-                stored,
-            } => {
-                let before = match stored {
-                    TrialMode::Sliced { length: None } => "interleaved",
-                    TrialMode::Sliced { length: Some(_) } => {
-                        "interleaved with another slice length"
-                    }
-                    TrialMode::Sequential { .. } => "run sequentially",
-                };
-                write!(
-                    f,
-                    "--interleave {requested}: the trials of the experiment in {} were {before}, and \
-                     the two modes can't be combined in one result (remove --interleave, or start \
-                     a new experiment)",
-                    dir.display()
-                )
-            }
-            ModeError::NotPossible { dir, reason } => write!(
-                f,
-                "the experiment in {} can't be resumed: its trials were interleaved, which is no \
-                 longer possible: {reason} (start a new experiment)",
-                dir.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ModeError {}
 
 /// Chooses the mode of a run's trials. A resumed experiment keeps its mode.
 ///

@@ -50,7 +50,7 @@ pub(crate) fn parse_all<T, E: fmt::Display>(
 }
 
 /// Results of a run, and the stored run that they are compared with, if any.
-pub(crate) struct Verdicts<'a> {
+pub(crate) struct JudgedRuns<'a> {
     /// The results for which the conditions are evaluated.
     pub(crate) new: &'a Stored,
     /// The run to compare with, and its label.
@@ -69,7 +69,7 @@ impl GateSettings {
     ) -> Result<GateSettings, Failure> {
         let against = match arguments.against.as_slice() {
             [] => None,
-            paths => Some(read(paths)?),
+            paths => Some(read_side(paths)?),
         };
         if let Some(stored) = &against {
             known.stored = Some(LABELS[0].to_owned());
@@ -162,7 +162,7 @@ impl GateSettings {
         let new = stored::read_results(dir).map_err(Failure::refused)?;
         let old = self.against.clone();
         let old = old.as_ref().map(|old| (old, LABELS[0]));
-        let mut verdicts = Verdicts {
+        let mut verdicts = JudgedRuns {
             runs: old.map(|old| self.compare(old, (&new, LABELS[1]))),
             new: &new,
             old,
@@ -187,7 +187,7 @@ impl GateSettings {
     }
 
     /// Evaluates the conditions. If two runs are compared, their comparison is among the results.
-    pub(crate) fn judge(&self, verdicts: &mut Verdicts<'_>) -> Vec<GateResult> {
+    pub(crate) fn judge(&self, verdicts: &mut JudgedRuns<'_>) -> Vec<GateResult> {
         let (run, records) = (verdicts.new.run(), verdicts.new.records());
         let other = verdicts
             .old
@@ -209,7 +209,7 @@ impl GateSettings {
                 }),
             comparisons: verdicts.new.comparisons(),
             between: verdicts.runs.as_ref().filter(|_| verdicts.is_between),
-            miss: miss(verdicts.new),
+            miss: last_look_alpha(verdicts.new),
         };
         let results: Vec<GateResult> = self
             .gates
@@ -226,7 +226,7 @@ impl GateSettings {
     pub(crate) fn finish(
         self,
         ending: Ending,
-        verdicts: &Verdicts<'_>,
+        verdicts: &JudgedRuns<'_>,
         gates: &[GateResult],
     ) -> Result<Ending, Failure> {
         let judged = RunVerdicts {
@@ -240,7 +240,7 @@ impl GateSettings {
             junit.write(&ci::junit(&judged))?;
         }
         if let Some(path) = &self.summary
-            && let Err(failure) = append(path, &ci::summary(&judged))
+            && let Err(failure) = append_summary(path, &ci::summary(&judged))
         {
             report_lost(failure);
         }
@@ -258,9 +258,9 @@ impl GateSettings {
 }
 
 /// Reads one side of a comparison: a single path, or several records.
-pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
+pub(crate) fn read_side(paths: &[PathBuf]) -> Result<Stored, Failure> {
     let mut all = paths.iter().map(|path| {
-        stored::read_results(&runs_folder::catalog::resolve(path)).map_err(Failure::wrong)
+        stored::read_results(&runs_folder::catalog::resolve_run(path)).map_err(Failure::wrong)
     });
     let mut first = match all.next() {
         Some(first) => first?,
@@ -334,7 +334,7 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
 }
 
 /// Returns the error probability of an interval at the last look.
-fn miss(stored: &Stored) -> f64 {
+fn last_look_alpha(stored: &Stored) -> f64 {
     let StoredContent::Experiment(experiment) = &stored.content else {
         return SINGLE_LOOK_ALPHA;
     };
@@ -401,7 +401,7 @@ pub(crate) fn print_text(is_text: bool, text: &str) {
 }
 
 /// Appends text to a summary file, because several steps of a CI job may write to the same file.
-fn append(path: &Path, text: &str) -> Result<(), Failure> {
+fn append_summary(path: &Path, text: &str) -> Result<(), Failure> {
     let refused = |error| Failure::file(format!("--github {}", path.display()), &error);
     let mut options = OpenOptions::new();
     let mut file = options

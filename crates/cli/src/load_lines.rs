@@ -16,7 +16,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs `work`, and prints a line every few seconds if the load runs in this process. For a load on
 /// agents, the fleet's events provide the lines.
-pub(crate) fn printed<T>(
+pub(crate) fn with_progress_lines<T>(
     running: &RunningLoad,
     planned: Option<Duration>,
     progress: &Progress,

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     if let Some((tool, arguments)) = commands::frontends::requested() {
         return commands::frontends::run(tool, &arguments);
     }
-    let command = match parsing::parse() {
+    let command = match parsing::parse_command_line() {
         Ok(command) => command,
         Err(status) => return status,
     };
@@ -55,20 +55,20 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Ending, Failure> {
     match command {
-        Command::Demo(text) => commands::demo::run(&text),
-        Command::Load(text) => commands::load::run(&text),
-        Command::Capacity(text) => commands::capacity::run(&text),
-        Command::Compare(text) => commands::compare::run(&text),
-        Command::Init(text) => commands::init::run(&text),
-        Command::Study(text) => commands::study::run(&text),
-        Command::Report(text) => commands::report::run(&text),
-        Command::Runs(text) => commands::runs::run(&text),
-        Command::Origin(text) => commands::origin::run(text),
-        Command::Agent(text) => commands::agent::run(*text),
-        Command::Fleet(text) => commands::fleet::run(&text),
-        Command::Doctor(text) => commands::doctor::run(&text),
-        Command::Completions(text) => Ok(commands::manual::completions(&text)),
-        Command::Man(text) => commands::manual::man(&text),
+        Command::Demo(arguments) => commands::demo::run(&arguments),
+        Command::Load(arguments) => commands::load::run(&arguments),
+        Command::Capacity(arguments) => commands::capacity::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(&arguments),
+        Command::Init(arguments) => commands::init::run(&arguments),
+        Command::Study(arguments) => commands::study::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Runs(arguments) => commands::runs::run(&arguments),
+        Command::Origin(arguments) => commands::origin::run(arguments),
+        Command::Agent(arguments) => commands::agent::run(*arguments),
+        Command::Fleet(arguments) => commands::fleet::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Completions(arguments) => Ok(commands::manual::completions(&arguments)),
+        Command::Man(arguments) => commands::manual::man(&arguments),
         // `frontends::requested` has already handled the commands of the front ends.
         Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }

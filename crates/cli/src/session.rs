@@ -12,7 +12,7 @@ use prony_record::{Finding, LoadAbort};
 
 use crate::arguments::ProgressFlag;
 use crate::ending::{Ending, Failure};
-use crate::live::follower::Follower;
+use crate::live::follower::LoadFollower;
 use crate::live::{self, LiveView};
 use crate::load_lines;
 use crate::metrics::Metrics;
@@ -160,10 +160,12 @@ impl Session {
         }
         let shown = || match self.progress.mode() {
             ProgressMode::View => {
-                let mut follower = Follower::new(running.clone(), planned, forecast);
+                let mut follower = LoadFollower::new(running.clone(), planned, forecast);
                 self.observe(&mut follower, work)
             }
-            ProgressMode::Lines => load_lines::printed(&running, planned, &self.progress, work),
+            ProgressMode::Lines => {
+                load_lines::with_progress_lines(&running, planned, &self.progress, work)
+            }
             ProgressMode::Nothing => work(),
         };
         match abort_rules {

@@ -93,7 +93,7 @@ pub(crate) struct CompareArgs {
     /// True if `--creds` was on the command line. Credentials from the environment may be meant for
     /// other commands.
     #[arg(skip)]
-    pub(crate) creds_typed: bool,
+    pub(crate) has_creds_flag: bool,
     /// Temporary file with the body from standard input. The file is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,

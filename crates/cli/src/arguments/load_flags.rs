@@ -27,7 +27,7 @@ impl Args for LoadArguments {
             .requires("script")
             .conflicts_with("script_args")
             .hide(true);
-        let flags = LoadSettings::TABLE.iter().map(flag);
+        let flags = LoadSettings::TABLE.iter().map(setting_arg);
         command.args(flags).arg(last)
     }
 
@@ -42,7 +42,9 @@ impl FromArgMatches for LoadArguments {
         for setting in LoadSettings::TABLE {
             let key = setting.key;
             match setting.kind {
-                ValueKind::Switch if matches.get_flag(key) => set(&mut settings, key, Vec::new())?,
+                ValueKind::Switch if matches.get_flag(key) => {
+                    set_value(&mut settings, key, Vec::new())?
+                }
                 ValueKind::Switch => {}
                 ValueKind::File | ValueKind::SocketPath => {
                     if let Some(path) = matches.get_one::<PathBuf>(key) {
@@ -51,13 +53,13 @@ impl FromArgMatches for LoadArguments {
                 }
                 _ => {
                     if let Some(texts) = matches.get_many::<String>(key) {
-                        set(&mut settings, key, texts.cloned().collect())?;
+                        set_value(&mut settings, key, texts.cloned().collect())?;
                     }
                 }
             }
         }
         if let Some(words) = matches.get_many::<String>(LAST_ARGUMENTS) {
-            set(&mut settings, "script_args", words.cloned().collect())?;
+            set_value(&mut settings, "script_args", words.cloned().collect())?;
         }
         Ok(LoadArguments { settings })
     }
@@ -68,7 +70,11 @@ impl FromArgMatches for LoadArguments {
     }
 }
 
-fn set(settings: &mut LoadSettings, key: &str, texts: Vec<String>) -> Result<(), clap::Error> {
+fn set_value(
+    settings: &mut LoadSettings,
+    key: &str,
+    texts: Vec<String>,
+) -> Result<(), clap::Error> {
     settings.set(key, texts).map_err(|error| {
         let kind = clap::error::ErrorKind::ValueValidation;
         clap::Error::raw(kind, error.at(flag_of(key)))
@@ -76,12 +82,12 @@ fn set(settings: &mut LoadSettings, key: &str, texts: Vec<String>) -> Result<(),
 }
 
 /// The flag of a setting.
-fn flag(setting: &'static Setting) -> Arg {
+fn setting_arg(setting: &'static Setting) -> Arg {
     let mut arg = Arg::new(setting.key)
         .long(flag_of(setting.key).trim_start_matches('-').to_owned())
-        .help(help(setting))
+        .help(setting_help(setting))
         .help_heading(setting.group)
-        .value_parser(parser(setting));
+        .value_parser(setting_parser(setting));
     if let Some(short) = setting.short {
         arg = arg.short(short);
     }
@@ -115,7 +121,7 @@ fn flag(setting: &'static Setting) -> Arg {
 }
 
 /// The help of a flag: meaning and default.
-fn help(setting: &Setting) -> String {
+fn setting_help(setting: &Setting) -> String {
     let repeatable = if setting.repeatable {
         "; repeatable"
     } else {
@@ -129,7 +135,7 @@ fn help(setting: &Setting) -> String {
 }
 
 /// Parser of a flag's value. Values stay text, so that flags and plans are read in the same way.
-fn parser(setting: &'static Setting) -> ValueParser {
+fn setting_parser(setting: &'static Setting) -> ValueParser {
     match setting.kind {
         ValueKind::Switch => FalseyValueParser::new().into(),
         ValueKind::File | ValueKind::SocketPath => clap::value_parser!(PathBuf),
@@ -173,13 +179,13 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Typed {
+    struct ParsedArgs {
         #[command(flatten)]
         load: LoadArguments,
     }
 
     fn parsed(words: &[&str]) -> Result<LoadSettings, String> {
-        Typed::try_parse_from(std::iter::once(&"prony").chain(words))
+        ParsedArgs::try_parse_from(std::iter::once(&"prony").chain(words))
             .map(|text| text.load.settings)
             .map_err(|error| error.to_string())
     }

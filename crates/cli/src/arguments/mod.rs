@@ -32,7 +32,7 @@ pub(crate) use fleet::{
 pub(crate) use fleet_server::{DEFAULT_PORT, TokenArgs, UpArgs};
 pub(crate) use load::LoadArgs;
 pub(crate) use load_flags::LoadArguments;
-pub(crate) use origin::{Listen, OriginArgs, QuicListen};
+pub(crate) use origin::{ListenAddress, OriginArgs, QuicListen};
 pub(crate) use report::ReportArgs;
 pub(crate) use runs::{RunsArgs, RunsCommand};
 pub(crate) use study::{StudyArgs, StudyCommand, StudyRunArgs};

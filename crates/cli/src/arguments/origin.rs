@@ -14,8 +14,8 @@ use prony_record::quantity::{self, QuantityError};
 pub(crate) struct OriginArgs {
     /// Listen on ADDR: 127.0.0.1:8080, a port alone, port 0 for any free port, or unix:/path;
     /// repeatable [default: 127.0.0.1:8080, unless --unix or --quic=ADDR is given]
-    #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
-    pub(crate) listen: Vec<Listen>,
+    #[arg(long, value_name = "ADDR", value_parser = ListenAddress::parse)]
+    pub(crate) listen: Vec<ListenAddress>,
     /// Listen on a UNIX socket; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Vec<PathBuf>,
@@ -48,28 +48,28 @@ pub(crate) struct OriginArgs {
 
 /// Values of `--listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Listen {
+pub(crate) enum ListenAddress {
     /// A TCP address.
     Tcp(SocketAddr),
     /// A UNIX socket.
     Unix(PathBuf),
 }
 
-impl Listen {
+impl ListenAddress {
     /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. The syntax
     /// includes the forms that `{{ service.address }}` takes in a plan.
-    fn parse(text: &str) -> Result<Listen, String> {
+    fn parse(text: &str) -> Result<ListenAddress, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Listen::Unix(PathBuf::from(path)));
+            return Ok(ListenAddress::Unix(PathBuf::from(path)));
         }
         if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
-            return Ok(Listen::Tcp((Ipv4Addr::LOCALHOST, port).into()));
+            return Ok(ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into()));
         }
         let named = text
             .to_socket_addrs()
             .ok()
             .and_then(|mut addresses| addresses.next());
-        named.map(Listen::Tcp).ok_or_else(|| {
+        named.map(ListenAddress::Tcp).ok_or_else(|| {
             format!(
                 "\"{text}\" is not an address; write 127.0.0.1:8080, a port alone, or unix:/path"
             )
@@ -87,14 +87,14 @@ pub(crate) enum QuicListen {
 }
 
 impl QuicListen {
-    /// Parses an address in the same way as [`Listen::parse`]. An empty value means
+    /// Parses an address in the same way as [`ListenAddress::parse`]. An empty value means
     /// [`QuicListen::TcpPorts`].
     fn parse(text: &str) -> Result<QuicListen, String> {
         if text.is_empty() {
             return Ok(QuicListen::TcpPorts);
         }
-        match Listen::parse(text) {
-            Ok(Listen::Tcp(address)) => Ok(QuicListen::Udp(address)),
+        match ListenAddress::parse(text) {
+            Ok(ListenAddress::Tcp(address)) => Ok(QuicListen::Udp(address)),
             _ => Err(format!(
                 "\"{text}\" is not a UDP address; write 127.0.0.1:8443, a port alone, or --quic \
                  without an address"
@@ -152,16 +152,16 @@ mod tests {
 
     #[test]
     fn addresses_as_written_by_people_and_in_plans() {
-        let local = |port| Listen::Tcp((Ipv4Addr::LOCALHOST, port).into());
+        let local = |port| ListenAddress::Tcp((Ipv4Addr::LOCALHOST, port).into());
         for (text, port) in [("127.0.0.1:8080", 8080), ("8080", 8080), (":0", 0)] {
-            assert_eq!(Listen::parse(text), Ok(local(port)), "{text}");
+            assert_eq!(ListenAddress::parse(text), Ok(local(port)), "{text}");
         }
         assert_eq!(
-            Listen::parse("unix:/run/a"),
-            Ok(Listen::Unix("/run/a".into()))
+            ListenAddress::parse("unix:/run/a"),
+            Ok(ListenAddress::Unix("/run/a".into()))
         );
         for bad in ["", "70000", "/run/a", "127.0.0.1", "1.2.3.4:x"] {
-            assert!(Listen::parse(bad).is_err(), "{bad}");
+            assert!(ListenAddress::parse(bad).is_err(), "{bad}");
         }
     }
 

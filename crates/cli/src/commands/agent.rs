@@ -21,7 +21,7 @@ use crate::{signals, terminal};
 /// Runs the agent until a signal arrives.
 pub(crate) fn run(arguments: AgentArgs) -> Result<Ending, Failure> {
     let metrics = arguments.metrics.clone();
-    let settings = settings(arguments)?;
+    let settings = agent_settings(arguments)?;
     let status = AgentStatus::default();
     let metrics = metrics.map(|at| AgentMetrics::serve(&at, &settings.name, status.clone()));
     let _metrics = metrics.transpose()?;
@@ -50,11 +50,11 @@ pub(crate) fn run(arguments: AgentArgs) -> Result<Ending, Failure> {
             );
             Ok(Ending::Doubtful)
         }
-        Err(error) => Err(failure(error)),
+        Err(error) => Err(agent_failure(error)),
     }
 }
 
-fn failure(error: AgentError) -> Failure {
+fn agent_failure(error: AgentError) -> Failure {
     match error {
         AgentError::Wrong(_) | AgentError::Credentials(_) | AgentError::Key(_) => {
             Failure::wrong(error)
@@ -63,8 +63,8 @@ fn failure(error: AgentError) -> Failure {
     }
 }
 
-fn settings(arguments: AgentArgs) -> Result<AgentSettings, Failure> {
-    let state = state(arguments.state)?;
+fn agent_settings(arguments: AgentArgs) -> Result<AgentSettings, Failure> {
+    let state = state_folder(arguments.state)?;
     let mut credentials = FleetCredentials::read(&arguments.creds).map_err(Failure::wrong)?;
     if let FleetCredentials::Key(token) = &credentials
         && matches!(token.role(), Role::Token(_))
@@ -77,7 +77,7 @@ fn settings(arguments: AgentArgs) -> Result<AgentSettings, Failure> {
             &name,
             &state.join("creds"),
         );
-        credentials = own.map_err(failure)?;
+        credentials = own.map_err(agent_failure)?;
     }
     let policy = match &arguments.policy {
         Some(file) => Policy::read(file).map_err(Failure::wrong)?,
@@ -106,7 +106,7 @@ fn settings(arguments: AgentArgs) -> Result<AgentSettings, Failure> {
 }
 
 /// Returns the folder for results: `--state`, or its default.
-fn state(requested: Option<PathBuf>) -> Result<PathBuf, Failure> {
+fn state_folder(requested: Option<PathBuf>) -> Result<PathBuf, Failure> {
     if let Some(folder) = requested {
         return Ok(folder);
     }

@@ -21,7 +21,7 @@ use prony_stats::gate::GateOutcome;
 use prony_wording::capacity::between;
 
 use crate::arguments::CapacityArgs;
-use crate::commands::load::{self, resolve};
+use crate::commands::load::{self, resolve_load};
 use crate::ending::{Ending, Failure};
 use crate::live::bracket::BracketStep;
 use crate::live::capacity::{CapacityNotes, CapacityView};
@@ -34,10 +34,10 @@ use crate::{command_line, gating, scripts, terminal};
 
 /// Runs `prony capacity`.
 pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
-    let goals = goals(arguments)?;
+    let goals = capacity_goals(arguments)?;
     let conditions = gating::parse_all("--fail-if", &arguments.fail_if, CapacityCondition::parse)?;
     let load = load_settings(arguments)?;
-    let spec = resolve(arguments.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
+    let spec = resolve_load(arguments.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
     if arguments.dry_run {
         print_longest(arguments, &goals);
         return Ok(Ending::Done);
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         return Ok(ending);
     }
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let notes = CapacityNotes::new(title(&spec.info().url, &goals));
+    let notes = CapacityNotes::new(view_title(&spec.info().url, &goals));
     let mut view = CapacityView {
         notes: &notes,
         interrupt: &interrupt,
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
             searches: arguments.repeats,
             neighbors: &neighbors,
         };
-        search(arguments, &goals, &load, &interrupt, &watch)
+        run_searches(arguments, &goals, &load, &interrupt, &watch)
     })?;
     let mut document = CapacityDocument {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
     document
         .findings
         .extend(neighbors.as_ref().and_then(NeighborWatch::finding));
-    let ending = conclude(
+    let ending = print_ending(
         &document,
         &goals,
         session.progress(),
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
     Ok(ending)
 }
 
-fn goals(arguments: &CapacityArgs) -> Result<CapacityGoals, Failure> {
+fn capacity_goals(arguments: &CapacityArgs) -> Result<CapacityGoals, Failure> {
     let goals = arguments
         .goal
         .iter()
@@ -173,7 +173,7 @@ fn print_longest(arguments: &CapacityArgs, goals: &CapacityGoals) {
 }
 
 /// Runs the searches one after another. Stops early if one is interrupted or finds only a bound.
-fn search(
+fn run_searches(
     arguments: &CapacityArgs,
     goals: &CapacityGoals,
     load: &LoadSettings,
@@ -229,7 +229,7 @@ impl ProbeLoads for LocalLoads<'_> {
     type Error = Failure;
 
     fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Failure> {
-        resolve(self.url, &load.settings(&self.settings))
+        resolve_load(self.url, &load.settings(&self.settings))
     }
 
     fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, Failure> {
@@ -319,13 +319,13 @@ fn probe_text(probe: &ProbeReport) -> String {
 }
 
 /// Returns the title of the live view.
-fn title(url: &str, goals: &CapacityGoals) -> String {
+fn view_title(url: &str, goals: &CapacityGoals) -> String {
     let goals: Vec<String> = goals.goals.iter().map(Goal::to_string).collect();
     format!("{url}: {}", goals.join(", "))
 }
 
 /// Prints messages about failed conditions and other problems, and returns the exit status.
-fn conclude(
+fn print_ending(
     document: &CapacityDocument,
     goals: &CapacityGoals,
     progress: &Progress,

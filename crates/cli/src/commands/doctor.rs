@@ -16,8 +16,8 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
     if terminal::is_live() {
         terminal::print_line("Inspecting; this takes a few seconds for each server.");
     }
-    let mut others = urls(&arguments.url, arguments.public)?;
-    others.extend(interfaces(&arguments.interface)?);
+    let mut others = examine_urls(&arguments.url, arguments.public)?;
+    others.extend(examine_interfaces(&arguments.interface)?);
     let mut report = examine(&arguments.pid).map_err(Failure::wrong)?;
     // The last subject is this machine, so insert the others before it.
     let last = report.subjects.len().saturating_sub(1);
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
+fn examine_urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
     let examine = |url: &String| {
         let public = public || LoadSettings::from_environment().public;
         prony_machine::doctor::examine_url(url, public).map_err(|error| format!("--url: {error}"))
@@ -39,7 +39,7 @@ fn urls(urls: &[String], public: bool) -> Result<Vec<DoctorSubject>, Failure> {
     subjects.map_err(Failure::wrong)
 }
 
-fn interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
+fn examine_interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
     let examine = |name: &String| prony_machine::doctor::examine_interface(name);
     let subjects: Result<_, _> = names.iter().map(examine).collect();
     subjects.map_err(Failure::wrong)

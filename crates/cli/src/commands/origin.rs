@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use prony_origin::{Config, Origin, Tls};
 
-use crate::arguments::{Listen, OriginArgs, QuicListen};
+use crate::arguments::{ListenAddress, OriginArgs, QuicListen};
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
@@ -21,8 +21,8 @@ pub(crate) fn run(arguments: OriginArgs) -> Result<Ending, Failure> {
     };
     for listen in arguments.listen {
         match listen {
-            Listen::Tcp(address) => config.listen.push(address),
-            Listen::Unix(path) => config.unix.push(path),
+            ListenAddress::Tcp(address) => config.listen.push(address),
+            ListenAddress::Unix(path) => config.unix.push(path),
         }
     }
     for quic in arguments.quic {

@@ -8,38 +8,40 @@ use prony_machine::host::local::LocalHost;
 use prony_plan::{Plan, ResolvedVariant};
 
 use crate::ending::{Ending, Failure};
-use crate::experiment::hosts::Hosts;
+use crate::experiment::hosts::PlanAgents;
 use crate::experiment::leftovers;
 use crate::experiment::outlook;
 use crate::session::Session;
 use crate::terminal;
 
 /// Prints the variants, the order and the expected duration of an experiment.
-pub(crate) fn run(
+pub(crate) fn print_dry_run(
     plan: &Plan,
     settings: &RunSettings,
-    hosts: Option<&Hosts>,
+    hosts: Option<&PlanAgents>,
     session: &Session,
 ) -> Result<Ending, Failure> {
     let address_of = |host: Option<&str>| hosts?.address_of(host);
-    let variants = outlook::resolved(plan, &address_of).map_err(Failure::wrong)?;
+    let variants = outlook::resolve_variants(plan, &address_of).map_err(Failure::wrong)?;
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let mut failed = None;
     let block_time = match BlockTime::of(&variants, Some(&mode)) {
-        BlockTime::NeedsProbe if settings.precheck => match probe(plan, &variants, session)? {
-            ProbeEnd::Measured(block_time) => block_time,
-            ProbeEnd::Interrupted => return Ok(Ending::Interrupted),
-            ProbeEnd::Failed(error) => {
-                failed = Some(error);
-                BlockTime::Unknown(UnknownTime::VariantFailed)
+        BlockTime::NeedsProbe if settings.precheck => {
+            match probe_variants(plan, &variants, session)? {
+                ProbeEnd::Measured(block_time) => block_time,
+                ProbeEnd::Interrupted => return Ok(Ending::Interrupted),
+                ProbeEnd::Failed(error) => {
+                    failed = Some(error);
+                    BlockTime::Unknown(UnknownTime::VariantFailed)
+                }
             }
-        },
+        }
         BlockTime::NeedsProbe => BlockTime::Unknown(UnknownTime::ProbeSkipped),
         known => known,
     };
     let summary = outlook::summary(plan, settings, &block_time);
     let details = outlook::details(plan, settings, &variants);
-    let hosts = hosts.map(Hosts::summary).unwrap_or_default();
+    let hosts = hosts.map(PlanAgents::summary).unwrap_or_default();
     terminal::print(&format!("{summary}\n{mode}\n{details}{hosts}"));
     Ok(match failed {
         Some(error) => {
@@ -60,13 +62,13 @@ enum ProbeEnd {
 }
 
 /// Probes the variants on this machine.
-fn probe(
+fn probe_variants(
     plan: &Plan,
     variants: &[ResolvedVariant],
     session: &Session,
 ) -> Result<ProbeEnd, Failure> {
     let progress = session.progress();
-    leftovers::remove(progress);
+    leftovers::remove_leftovers(progress);
     let scratch = tempfile::Builder::new().prefix("prony-probe-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
     let mut host = LocalHost::new().map_err(Failure::refused)?;

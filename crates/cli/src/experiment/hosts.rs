@@ -37,7 +37,7 @@ const WAIT_INTERVAL: Duration = Duration::from_millis(500);
 const RESERVATION_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Reads registrations, and waits for missing agents that the plan needs.
-fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, LinkError> {
+fn read_registrations(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, LinkError> {
     let until = Instant::now() + wait;
     let mut printed = String::new();
     loop {
@@ -62,7 +62,7 @@ fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, Li
 }
 
 /// The agents of a plan.
-pub(crate) struct Hosts {
+pub(crate) struct PlanAgents {
     link: Arc<NatsLink>,
     roster: Roster,
     arguments: HostsArgs,
@@ -73,10 +73,13 @@ pub(crate) struct Hosts {
     loads: BTreeSet<String>,
 }
 
-impl Hosts {
+impl PlanAgents {
     /// Finds and checks the agents that a plan needs. Returns `None`, without connecting to a
     /// server, if the plan needs no agents.
-    pub(crate) fn of_plan(plan: &Plan, arguments: &HostsArgs) -> Result<Option<Hosts>, Failure> {
+    pub(crate) fn of_plan(
+        plan: &Plan,
+        arguments: &HostsArgs,
+    ) -> Result<Option<PlanAgents>, Failure> {
         if !plan.needs_agents() {
             return Ok(None);
         }
@@ -96,8 +99,8 @@ impl Hosts {
         let link = link.map_err(refused)?;
         link.prepare_server().map_err(refused)?;
         let roster =
-            registered(&link, plan, arguments.wait.unwrap_or_default()).map_err(refused)?;
-        let mut hosts = Hosts {
+            read_registrations(&link, plan, arguments.wait.unwrap_or_default()).map_err(refused)?;
+        let mut hosts = PlanAgents {
             link: Arc::new(link),
             roster,
             arguments: arguments.clone(),
@@ -184,7 +187,7 @@ impl Hosts {
             let services: Vec<&str> = services.iter().map(String::as_str).collect();
             // The plan has been checked, so the agent exists.
             let agent = self.roster.find(host);
-            let agent = agent.map_or_else(|error| error.to_string(), describe);
+            let agent = agent.map_or_else(|error| error.to_string(), describe_agent);
             format!("  {host}: {agent}: {}\n", services.join(", "))
         };
         let loads = |agents: &String| match self.roster.chosen(agents) {
@@ -193,7 +196,7 @@ impl Hosts {
                 format!("  load by {agents}: {} agents\n", chosen.len())
             }
             Some(chosen) => {
-                let chosen: Vec<String> = chosen.into_iter().map(describe).collect();
+                let chosen: Vec<String> = chosen.into_iter().map(describe_agent).collect();
                 format!("  load by {agents}: {}\n", chosen.join("; "))
             }
         };
@@ -246,7 +249,7 @@ impl Hosts {
 }
 
 /// Describes an agent in a few words: name, system, cores and addresses.
-fn describe(agent: &Registration) -> String {
+fn describe_agent(agent: &Registration) -> String {
     let addresses = agent.addresses.iter();
     let addresses: String = addresses.map(|address| format!(", {address}")).collect();
     format!(

@@ -5,7 +5,7 @@ use prony_machine::sweep;
 use crate::progress::Progress;
 
 /// Removes the leftovers of killed runs, and prints what was removed.
-pub(crate) fn remove(progress: &Progress) {
+pub(crate) fn remove_leftovers(progress: &Progress) {
     match sweep::sweep() {
         Ok(swept) => {
             if !swept.removed.is_empty() {

@@ -29,7 +29,7 @@ use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown};
 use prony_stats::VerdictDocument;
 use prony_stats::gate::GateResult;
 
-use self::hosts::Hosts;
+use self::hosts::PlanAgents;
 use self::watcher::ExperimentWatcher;
 use crate::arguments::RunArgs;
 use crate::ending::{Ending, Failure};
@@ -63,27 +63,27 @@ pub(crate) fn run_plan(
     };
     scripts::check_plan(plan)?;
     let gating = GateSettings::prepare(&arguments.gates, gating::known_of_plan(plan, &settings))?;
-    let hosts = Hosts::of_plan(plan, &arguments.hosts)?;
+    let hosts = PlanAgents::of_plan(plan, &arguments.hosts)?;
     if arguments.dry_run {
         let session = Session::open(arguments.progress, None)?;
-        return dry_run::run(plan, &settings, hosts.as_ref(), &session);
+        return dry_run::print_dry_run(plan, &settings, hosts.as_ref(), &session);
     }
     let mut session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
     session.label_variants(plan, &settings);
-    run(plan, &settings, &session, gating, hosts.as_ref())
+    run_experiment(plan, &settings, &session, gating, hosts.as_ref())
 }
 
 /// Runs a plan, then prints and stores the results, even if the experiment was interrupted or
 /// failed, and evaluates the conditions. `hosts` are the experiment's other machines.
-pub(crate) fn run(
+pub(crate) fn run_experiment(
     plan: &Plan,
     settings: &RunSettings,
     session: &Session,
     gating: GateSettings,
-    hosts: Option<&Hosts>,
+    hosts: Option<&PlanAgents>,
 ) -> Result<Ending, Failure> {
     let progress = session.progress();
-    leftovers::remove(progress);
+    leftovers::remove_leftovers(progress);
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let block_time = outlook::planned_block_time(plan, Some(&mode));
     let forecast = forecast(plan, settings, &block_time);
@@ -110,7 +110,7 @@ pub(crate) fn run(
         scripts: Some(&scripts::QUIET_LOADER),
     };
     let interrupt = session.interrupt_experiment()?;
-    let reports = Reports {
+    let reports = ExperimentReports {
         out: &settings.out,
         progress,
         lost: Cell::new(false),
@@ -131,8 +131,8 @@ pub(crate) fn run(
     if is_final(&finished) {
         remove_secrets(&settings.out, progress);
     }
-    let ending = conclude(&finished, settings, &reports);
-    gated(ending, gating, &reports)
+    let ending = print_results(&finished, settings, &reports);
+    judge_conditions(ending, gating, &reports)
 }
 
 fn failure_of(error: RunnerError) -> Failure {
@@ -149,7 +149,11 @@ fn failure_of(error: RunnerError) -> Failure {
 
 /// Evaluates the conditions, and stores their results and the exit status. `ending` is the outcome
 /// without them.
-fn gated(ending: Ending, gating: GateSettings, reports: &Reports<'_>) -> Result<Ending, Failure> {
+fn judge_conditions(
+    ending: Ending,
+    gating: GateSettings,
+    reports: &ExperimentReports<'_>,
+) -> Result<Ending, Failure> {
     let (ending, gates) = gating.conclude(ending, reports.out)?;
     let has_gates = !gates.is_empty();
     store_ending(reports.out, ending, gates);
@@ -196,7 +200,11 @@ fn remove_secrets(out: &Path, progress: &Progress) {
 }
 
 /// Prints the results and returns the outcome of the experiment.
-fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Reports<'_>) -> Ending {
+fn print_results(
+    finished: &ExperimentOutcome,
+    settings: &RunSettings,
+    reports: &ExperimentReports<'_>,
+) -> Ending {
     let document = &finished.document;
     let blocks = document.blocks;
     let page = reports.write();
@@ -273,14 +281,14 @@ fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
 }
 
 /// Writes `report.html` and `report.md`, rendered only from the stored results.
-struct Reports<'a> {
+struct ExperimentReports<'a> {
     out: &'a Path,
     progress: &'a Progress,
     /// True if the latest attempt to write the reports failed.
     lost: Cell<bool>,
 }
 
-impl Reports<'_> {
+impl ExperimentReports<'_> {
     /// Writes all reports. Returns the path of the HTML page if it was written.
     fn write(&self) -> Option<PathBuf> {
         self.lost.set(false);

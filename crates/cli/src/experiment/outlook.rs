@@ -19,7 +19,7 @@ use prony_record::redact;
 use prony_report::number;
 use prony_stats::TrialMode;
 
-use crate::experiment::setups::{self, Setting, SettingValue};
+use crate::experiment::setups::{self, SettingValue, ShownSetting};
 
 /// Maximum number of blocks whose order is printed.
 const SHOWN_BLOCKS: u32 = 5;
@@ -37,7 +37,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     };
     let time = match block_time {
         BlockTime::Planned(_) | BlockTime::Searched { .. } if starts_services(plan) => {
-            let time = about(&forecast);
+            let time = expected_time(&forecast);
             if settings.precheck && !settings.resume {
                 format!(
                     "{time} without the starts of services, which the check before block 1 measures"
@@ -46,9 +46,9 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
                 format!("{time} without the starts of services")
             }
         }
-        BlockTime::Planned(_) | BlockTime::Searched { .. } => about(&forecast),
+        BlockTime::Planned(_) | BlockTime::Searched { .. } => expected_time(&forecast),
         BlockTime::Probed(_) => {
-            let time = about(&forecast);
+            let time = expected_time(&forecast);
             format!(
                 "{time}, estimated from a probe of {} per variant",
                 span(PROBE_DURATION)
@@ -74,7 +74,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         format!(
             "{}, each once {blocks}; a trial {}; {time}",
             number::plural(forecast.variants as u64, "variant", "variants"),
-            length(plan)
+            trial_length(plan)
         ),
         format!(
             "baseline: {}; decided by {}; margin {}",
@@ -90,20 +90,20 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
 
 /// Returns a line with the forecast after the pre-check, which has measured the `overhead` of a
 /// block's trials. Returns `None` if the time is unknown.
-pub(crate) fn checked(forecast: &Forecast, overhead: Duration) -> Option<String> {
+pub(crate) fn forecast_line(forecast: &Forecast, overhead: Duration) -> Option<String> {
     forecast.time?;
     let services = number::time(overhead.as_secs_f64() * 1e6);
     Some(format!(
         "forecast: {} for {}; starting, checking and stopping the services takes {services} per \
             block",
-        about(forecast),
+        expected_time(forecast),
         blocks_of(forecast)
     ))
 }
 
 /// Returns true if trials start services. Variants that can't be resolved count as if they did.
 fn starts_services(plan: &Plan) -> bool {
-    resolved(plan, &|_| None).map_or(true, |variants| {
+    resolve_variants(plan, &|_| None).map_or(true, |variants| {
         let mut services = variants.iter().flat_map(|variant| &variant.services);
         services.any(|service| service.remote.is_none())
     })
@@ -121,7 +121,7 @@ fn blocks_of(forecast: &Forecast) -> String {
 /// Returns the duration of a block if the plan alone determines it, without a probe. `mode` states
 /// whether trials are interleaved.
 pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> BlockTime {
-    match resolved(plan, &|_| None) {
+    match resolve_variants(plan, &|_| None) {
         Ok(variants) => match BlockTime::of(&variants, mode) {
             BlockTime::Unknown(_) => BlockTime::NeedsProbe,
             block_time => block_time,
@@ -131,12 +131,16 @@ pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> Block
     }
 }
 
-fn about(forecast: &Forecast) -> String {
+fn expected_time(forecast: &Forecast) -> String {
     let (soonest, latest) = forecast.time.unwrap_or_default();
     if soonest == latest {
-        format!("about {}", coarse(soonest))
+        format!("about {}", rounded_span(soonest))
     } else {
-        format!("about {}, {} at most", coarse(soonest), coarse(latest))
+        format!(
+            "about {}, {} at most",
+            rounded_span(soonest),
+            rounded_span(latest)
+        )
     }
 }
 
@@ -174,7 +178,7 @@ fn unknown_time(why: &UnknownTime) -> String {
 
 /// Describes the load of a trial and its length. The plan's load options take precedence over
 /// `[trials]`.
-fn length(plan: &Plan) -> String {
+fn trial_length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
         .and_then(|wanted| plan.resolve(0, &made_up(&wanted, &|_| None)));
@@ -184,8 +188,8 @@ fn length(plan: &Plan) -> String {
         return format!(
             "searches for the capacity at {} (about {}, {} at most)",
             goals_phrase(&plan.goals),
-            coarse(usual),
-            coarse(longest)
+            rounded_span(usual),
+            rounded_span(longest)
         );
     }
     let load = first.as_ref().ok().map(|resolved| &resolved.load.settings);
@@ -208,7 +212,7 @@ type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
 /// Resolves every variant. Addresses that prony assigns when the experiment starts are shown as
 /// placeholders.
-pub(crate) fn resolved(
+pub(crate) fn resolve_variants(
     plan: &Plan,
     address_of: AddressOf<'_>,
 ) -> Result<Vec<ResolvedVariant>, PlanError> {
@@ -258,33 +262,34 @@ pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[ResolvedV
 }
 
 /// Returns the settings of one variant.
-fn settings_of(resolved: &ResolvedVariant) -> Vec<Setting> {
+fn settings_of(resolved: &ResolvedVariant) -> Vec<ShownSetting> {
     let line = |text: String| SettingValue::Line(text);
     let mut settings = Vec::new();
-    for (subject, text) in networks(&resolved.topology) {
-        settings.push(Setting::new(&subject, "", line(text)));
+    for (subject, text) in network_lines(&resolved.topology) {
+        settings.push(ShownSetting::new(&subject, "", line(text)));
     }
     for service in &resolved.services {
         let (spec, name) = (&service.spec, service.spec.name.as_str());
-        let started = started(service, &resolved.topology);
-        settings.push(Setting::new(name, "", line(started)));
+        let started = service_line(service, &resolved.topology);
+        settings.push(ShownSetting::new(name, "", line(started)));
         for (variable, value) in &spec.env {
             let set = line(redact::hide(&format!("env {variable}={value}")));
-            settings.push(Setting::new(name, &format!("env {variable}"), set));
+            settings.push(ShownSetting::new(name, &format!("env {variable}"), set));
         }
         let library_path = spec.library_path.as_ref();
         let library_path = library_path.map(|path| line(format!("libraries {}", path.display())));
-        settings.extend(library_path.map(|path| Setting::new(name, "library_path", path)));
+        settings.extend(library_path.map(|path| ShownSetting::new(name, "library_path", path)));
         let limit = spec.open_files;
         let limit = limit.map(|limit| line(format!("at most {limit} open files")));
-        settings.extend(limit.map(|limit| Setting::new(name, "open_files", limit)));
+        settings.extend(limit.map(|limit| ShownSetting::new(name, "open_files", limit)));
         for (file, contents) in &spec.files {
             let file_value = SettingValue::File(contents.clone());
-            settings.push(Setting::new(name, file, file_value));
+            settings.push(ShownSetting::new(name, file, file_value));
         }
     }
     let load = &resolved.load;
-    let word = |part: &str, text: String| Setting::new("load", part, SettingValue::Words(text));
+    let word =
+        |part: &str, text: String| ShownSetting::new("load", part, SettingValue::Words(text));
     let command = match &load.model {
         LoadModel::Capacity(_) => "capacity",
         LoadModel::Closed | LoadModel::Open => "load",
@@ -306,7 +311,7 @@ fn settings_of(resolved: &ResolvedVariant) -> Vec<Setting> {
 }
 
 /// Lists the named places with their settings, and the links between them.
-fn networks(topology: &Topology) -> Vec<(String, String)> {
+fn network_lines(topology: &Topology) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for place in &topology.places {
         // If prony may not query the kernel, the error has already been reported.
@@ -366,7 +371,7 @@ fn in_place(place: PlaceKind, topology: &Topology) -> Option<String> {
     }
 }
 
-fn started(service: &ResolvedService, topology: &Topology) -> String {
+fn service_line(service: &ResolvedService, topology: &Topology) -> String {
     if let Some(remote) = &service.remote {
         return format!("{remote}, already running");
     }
@@ -414,7 +419,7 @@ fn span(span: Duration) -> String {
 
 /// Rounds a forecast to whole seconds up to 100 s, to tens of seconds up to 10 min, and to whole
 /// minutes above, because forecasts are not more precise.
-fn coarse(span: Duration) -> String {
+fn rounded_span(span: Duration) -> String {
     let seconds = span.as_secs_f64().max(1.0);
     let unit = match seconds {
         ..100.0 => 1.0,

@@ -15,7 +15,7 @@ const FILE_BYTES_MAX: usize = 256 << 10;
 
 /// One setting of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct ShownSetting {
     /// The object that the setting configures: a service, `load`, a place or a link.
     pub(crate) subject: String,
     /// Name of the setting, unique within its subject.
@@ -34,9 +34,9 @@ pub(crate) enum SettingValue {
     File(Vec<u8>),
 }
 
-impl Setting {
-    pub(crate) fn new(subject: &str, part: &str, value: SettingValue) -> Setting {
-        Setting {
+impl ShownSetting {
+    pub(crate) fn new(subject: &str, part: &str, value: SettingValue) -> ShownSetting {
+        ShownSetting {
             subject: subject.to_owned(),
             part: part.to_owned(),
             value,
@@ -49,19 +49,19 @@ impl Setting {
 }
 
 /// Renders the settings of all variants, in the plan's order, as indented lines.
-pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
+pub(crate) fn folded(plan: &Plan, variants: &[Vec<ShownSetting>]) -> String {
     let mut keys: Vec<(&str, &str)> = Vec::new();
     for setting in variants.iter().flatten() {
         if !keys.contains(&setting.key()) {
             keys.push(setting.key());
         }
     }
-    let mut common: Vec<Setting> = Vec::new();
-    let mut of_levels: BTreeMap<(usize, usize), Vec<Setting>> = BTreeMap::new();
-    let mut of_variants: BTreeMap<usize, Vec<Setting>> = BTreeMap::new();
+    let mut common: Vec<ShownSetting> = Vec::new();
+    let mut of_levels: BTreeMap<(usize, usize), Vec<ShownSetting>> = BTreeMap::new();
+    let mut of_variants: BTreeMap<usize, Vec<ShownSetting>> = BTreeMap::new();
     let mut folded_factors = BTreeSet::new();
     for key in keys {
-        let values: Vec<Option<Setting>> = shown(key, variants);
+        let values: Vec<Option<ShownSetting>> = shown(key, variants);
         if values.windows(2).all(|pair| pair[0] == pair[1]) {
             common.extend(values.into_iter().next().flatten());
             continue;
@@ -99,12 +99,15 @@ pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
 
 /// Returns the printed form of a setting for each variant. Of a file, only the lines that differ
 /// are printed.
-fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option<Setting>> {
-    let find = |settings: &Vec<Setting>| {
+fn shown(
+    (subject, part): (&str, &str),
+    variants: &[Vec<ShownSetting>],
+) -> Vec<Option<ShownSetting>> {
+    let find = |settings: &Vec<ShownSetting>| {
         let mut settings = settings.iter();
         settings.find(|it| it.key() == (subject, part)).cloned()
     };
-    let mut values: Vec<Option<Setting>> = variants.iter().map(find).collect();
+    let mut values: Vec<Option<ShownSetting>> = variants.iter().map(find).collect();
     let files: Vec<&[u8]> = values
         .iter()
         .flatten()
@@ -138,7 +141,7 @@ fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option
         *setting = if is_same {
             None
         } else {
-            Some(Setting::new(
+            Some(ShownSetting::new(
                 subject,
                 part,
                 SettingValue::Line(file_lines(part, bytes, &everywhere)),
@@ -173,9 +176,9 @@ fn file_lines(name: &str, bytes: &[u8], everywhere: &BTreeSet<String>) -> String
 }
 
 /// Returns the index of the factor that alone determines a setting, if there is one.
-fn factor_of(plan: &Plan, values: &[Option<Setting>]) -> Option<usize> {
+fn factor_of(plan: &Plan, values: &[Option<ShownSetting>]) -> Option<usize> {
     plan.factors.iter().position(|factor| {
-        let mut seen: BTreeMap<&str, &Option<Setting>> = BTreeMap::new();
+        let mut seen: BTreeMap<&str, &Option<ShownSetting>> = BTreeMap::new();
         plan.variants.iter().zip(values).all(|(variant, value)| {
             let level = variant.levels.get(&factor.name).unwrap_or_default();
             *seen.entry(level).or_insert(value) == value
@@ -186,8 +189,8 @@ fn factor_of(plan: &Plan, values: &[Option<Setting>]) -> Option<usize> {
 fn by_level(
     plan: &Plan,
     factor: usize,
-    values: Vec<Option<Setting>>,
-) -> BTreeMap<usize, Option<Setting>> {
+    values: Vec<Option<ShownSetting>>,
+) -> BTreeMap<usize, Option<ShownSetting>> {
     let factor = &plan.factors[factor];
     let mut levels = BTreeMap::new();
     for (variant, value) in plan.variants.iter().zip(values) {
@@ -199,7 +202,7 @@ fn by_level(
 }
 
 /// Formats a heading and the settings below it. All words of a subject share a line.
-fn section(heading: &str, settings: &[Setting]) -> String {
+fn section(heading: &str, settings: &[ShownSetting]) -> String {
     if settings.is_empty() {
         return format!("  {heading}: no further settings\n");
     }
@@ -251,17 +254,17 @@ path = "/{{ site }}/{{ cores }}"
             .unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    fn words(part: &str, words: &str) -> Setting {
-        Setting::new("load", part, SettingValue::Words(words.to_owned()))
+    fn words(part: &str, words: &str) -> ShownSetting {
+        ShownSetting::new("load", part, SettingValue::Words(words.to_owned()))
     }
 
-    fn settings(of: impl Fn(&str, &str) -> Vec<Setting>) -> String {
+    fn settings(of: impl Fn(&str, &str) -> Vec<ShownSetting>) -> String {
         let plan = plan();
         let variants = plan.variants.iter().map(|variant| {
             let level = |factor| variant.levels.get(factor).unwrap_or_default();
             of(level("site"), level("cores"))
         });
-        let variants: Vec<Vec<Setting>> = variants.collect();
+        let variants: Vec<Vec<ShownSetting>> = variants.collect();
         folded(&plan, &variants)
     }
 
@@ -271,7 +274,7 @@ path = "/{{ site }}/{{ cores }}"
             let mut all = vec![words("", "prony load"), words("c", "--connections=4")];
             all.extend((site == "tuned").then(|| words("k", "--no-keepalive")));
             let env = SettingValue::Line(format!("env THREADS={cores}"));
-            all.push(Setting::new("web", "THREADS", env));
+            all.push(ShownSetting::new("web", "THREADS", env));
             all
         });
         let expected = "  every variant:\n    load: prony load --connections=4\n  \
@@ -297,8 +300,8 @@ path = "/{{ site }}/{{ cores }}"
             let file = SettingValue::File(file.into_bytes());
             let same = SettingValue::File(b"equal".to_vec());
             vec![
-                Setting::new("web", "nginx.conf", file),
-                Setting::new("web", "page.html", same),
+                ShownSetting::new("web", "nginx.conf", file),
+                ShownSetting::new("web", "page.html", same),
             ]
         });
         assert!(

@@ -119,7 +119,7 @@ impl<'a> ExperimentWatcher<'a> {
                 self.loading(latest, load, *planned);
             }
             ExperimentEvent::Probed { probe, bracket } => {
-                let line = probed(probe, *bracket);
+                let line = probe_line(probe, *bracket);
                 self.progress().step(&line);
                 self.notes.note(|state| state.probe_ended(line));
             }
@@ -129,7 +129,7 @@ impl<'a> ExperimentWatcher<'a> {
             | ExperimentEvent::RoundEnded { .. } => self.observe_interleaving(event),
             ExperimentEvent::Loaded => self.notes.loaded(),
             ExperimentEvent::TrialEnded { id, result } => {
-                let line = ended(self.name(id), result);
+                let line = trial_line(self.name(id), result);
                 self.progress().step(&line);
                 self.notes.note(|state| state.trial_ended(line));
             }
@@ -138,7 +138,7 @@ impl<'a> ExperimentWatcher<'a> {
                     .note(|state| state.take_estimates(*block, estimates));
             }
             ExperimentEvent::Looked { document, next } => {
-                if let Some(text) = looked(document, *next) {
+                if let Some(text) = look_line(document, *next) {
                     self.progress().step(&text);
                 }
                 let comparisons = &document.comparisons;
@@ -149,7 +149,7 @@ impl<'a> ExperimentWatcher<'a> {
     }
 
     fn checked(&self, forecast: &Forecast, overhead: Duration) {
-        if let Some(line) = outlook::checked(forecast, overhead) {
+        if let Some(line) = outlook::forecast_line(forecast, overhead) {
             self.progress().step(&line);
         }
         self.notes.note(|state| state.check_ended(forecast));
@@ -227,7 +227,7 @@ impl<'a> ExperimentWatcher<'a> {
 }
 
 /// Formats a probe of a capacity search and the current bracket as one line.
-fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
+fn probe_line(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
     let offered = match probe.rate_per_s {
         Some(per_s) => format!("probe at {}", number::rate(per_s)),
         None => {
@@ -255,7 +255,7 @@ fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
 }
 
 /// Formats the result of a trial as one line.
-fn ended(name: &str, result: &TrialResult) -> String {
+fn trial_line(name: &str, result: &TrialResult) -> String {
     let block = result.block;
     if let Some(search) = &result.search {
         let capacity = match search.outcome() {
@@ -289,7 +289,7 @@ fn ended(name: &str, result: &TrialResult) -> String {
 
 /// Returns a line with the number of comparisons that are undecided after a look. Returns `None`
 /// for the last look, because the final verdict follows immediately.
-fn looked(document: &VerdictDocument, next: Option<u32>) -> Option<String> {
+fn look_line(document: &VerdictDocument, next: Option<u32>) -> Option<String> {
     let next = next?;
     let open = document
         .comparisons

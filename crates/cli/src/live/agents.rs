@@ -11,7 +11,7 @@ use crate::progress::rounded;
 
 /// The agents of a load, by state.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Agents {
+pub(crate) struct AgentStates {
     /// Number of agents in the load.
     pub(crate) all: usize,
     /// Number of agents that send requests, including silent ones.
@@ -35,9 +35,9 @@ pub(crate) enum LoadStage {
     Over,
 }
 
-impl Agents {
-    pub(super) fn of(feed: &Feed) -> Agents {
-        let mut seen = Agents::default();
+impl AgentStates {
+    pub(super) fn of(feed: &Feed) -> AgentStates {
+        let mut seen = AgentStates::default();
         for (name, state) in feed.agents() {
             seen.all += 1;
             match state {

@@ -8,7 +8,7 @@ use ratatui::Frame;
 
 use super::bracket::{Bracket, BracketStep};
 use super::capacity_state::CapacityState;
-use super::follower::{Follower, LoadFigures};
+use super::follower::{LoadFigures, LoadFollower};
 use super::{LiveView, ViewContext, capacity_page};
 use crate::running_load::RunningLoad;
 
@@ -21,7 +21,7 @@ pub(crate) struct CapacityNotes(Mutex<CapacityNotesInner>);
 struct CapacityNotesInner {
     state: CapacityState,
     began: Instant,
-    follower: Option<Follower>,
+    follower: Option<LoadFollower>,
 }
 
 impl CapacityNotes {
@@ -58,7 +58,7 @@ impl CapacityNotes {
         inner.state.probes_begun += 1;
         inner.state.bracket.probe_per_s = rate_per_s;
         inner.state.is_probing = true;
-        inner.follower = Some(Follower::new(running_load, planned, &[]));
+        inner.follower = Some(LoadFollower::new(running_load, planned, &[]));
     }
 
     /// Records the end of a probe, with the line that describes it.

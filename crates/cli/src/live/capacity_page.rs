@@ -19,7 +19,7 @@ const SEARCHES_MAX: usize = 5;
 pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
-        small(frame, area, state, context);
+        draw_small(frame, area, state, context);
         return;
     }
     let theme = context.theme;
@@ -100,7 +100,7 @@ fn probe(state: &CapacityState) -> String {
 }
 
 /// Draws only the most important lines, for a small terminal.
-fn small(frame: &mut Frame<'_>, area: Rect, state: &CapacityState, context: &ViewContext<'_>) {
+fn draw_small(frame: &mut Frame<'_>, area: Rect, state: &CapacityState, context: &ViewContext<'_>) {
     let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();
     let mut lines = vec![

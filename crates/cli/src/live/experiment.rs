@@ -9,7 +9,7 @@ use prony_machine::telemetry::{HostSample, TelemetrySample};
 use ratatui::Frame;
 
 use super::experiment_state::{CpuUse, ExperimentState, TrialPhase};
-use super::follower::Follower;
+use super::follower::LoadFollower;
 use super::{LiveView, ViewContext, experiment_page};
 use crate::running_load::RunningLoad;
 
@@ -26,7 +26,7 @@ pub(crate) struct ExperimentNotes {
 struct NotesInner {
     state: ExperimentState,
     began: Instant,
-    follower: Option<Follower>,
+    follower: Option<LoadFollower>,
     latest: Option<Arc<LatestSample>>,
     before: Option<TelemetrySample>,
     /// True if agents send the load, so that this process is not the load generator.
@@ -67,7 +67,7 @@ impl ExperimentNotes {
         let planned = Some(planned).filter(|planned| !planned.is_zero());
         let mut inner = self.lock();
         inner.is_by_agents = matches!(running_load, RunningLoad::ByAgents(_));
-        inner.follower = Some(Follower::new(running_load, planned, &[]));
+        inner.follower = Some(LoadFollower::new(running_load, planned, &[]));
     }
 
     /// Marks the load as ended, but keeps showing its last figures.
@@ -92,7 +92,7 @@ impl NotesInner {
         let newest = self.latest.as_ref().and_then(|latest| latest.take());
         if let Some(newest) = newest {
             if let Some(before) = &self.before {
-                self.state.cpu = cpu(before, &newest);
+                self.state.cpu = cpu_uses(before, &newest);
                 let is_by_agents = self.is_by_agents;
                 self.state
                     .cpu
@@ -133,7 +133,7 @@ impl LiveView for ExperimentView<'_> {
 
 /// Computes the CPU usage between two samples: of each service, of the generator, and of all other
 /// processes.
-fn cpu(before: &TelemetrySample, now: &TelemetrySample) -> Vec<CpuUse> {
+fn cpu_uses(before: &TelemetrySample, now: &TelemetrySample) -> Vec<CpuUse> {
     let span = now.t_s - before.t_s;
     if span <= 0.0 {
         return Vec::new();

@@ -33,7 +33,7 @@ const SCALE_CELLS: usize = 31;
 pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
-        small(frame, area, state, context);
+        draw_small(frame, area, state, context);
         return;
     }
     let theme = context.theme;
@@ -249,7 +249,7 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
     } else {
         all.len()
     };
-    let scale = Scale::of(all);
+    let scale = EffectScale::of(all);
     let draws = area.width >= SCALE_WIDTH_MIN;
     let shows_interval = area.width >= INTERVAL_WIDTH_MIN;
     // The columns are separated by one cell.
@@ -360,20 +360,20 @@ fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static st
 }
 
 /// Maps ratios to cells on a symmetric logarithmic scale.
-struct Scale {
+struct EffectScale {
     most: f64,
 }
 
-impl Scale {
+impl EffectScale {
     /// Creates a scale that includes every interval and at least ±5%.
-    fn of(all: &[ComparisonRow]) -> Scale {
+    fn of(all: &[ComparisonRow]) -> EffectScale {
         let ratios = all.iter().filter(|it| it.effect.difference.is_none());
         let ends = ratios.flat_map(|it| [it.effect.low, it.effect.high, it.effect.ratio]);
         let far = ends
             .flatten()
             .filter(|ratio| *ratio > 0.0)
             .map(|it| it.ln().abs());
-        Scale {
+        EffectScale {
             most: far.fold(1.05f64.ln(), f64::max),
         }
     }
@@ -403,7 +403,12 @@ impl Scale {
 }
 
 /// Draws only the most important lines, for a small terminal.
-fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &ViewContext<'_>) {
+fn draw_small(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &ExperimentState,
+    context: &ViewContext<'_>,
+) {
     let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();
     let mut lines = vec![

@@ -9,7 +9,7 @@ use prony_record::{
     RateProfile,
 };
 
-use super::agents::Agents;
+use super::agents::AgentStates;
 use crate::running_load::{LoadSnapshot, RunningLoad};
 
 /// Length of the window for recent response times and CPU usage.
@@ -50,9 +50,9 @@ pub(crate) struct LoadFigures {
     /// HTTP bytes received per second, over the last second.
     pub(crate) bytes_in_per_s: f64,
     /// Response times of the last few seconds.
-    pub(crate) recent: Times,
+    pub(crate) recent: TimePercentiles,
     /// Response times of the whole measured part.
-    pub(crate) all: Times,
+    pub(crate) all: TimePercentiles,
     /// Number of requests in the measured part, by outcome.
     pub(crate) outcomes: Vec<(Outcome, u64)>,
     /// Number of responses in the measured part, by status code.
@@ -68,7 +68,7 @@ pub(crate) struct LoadFigures {
     /// CPU usage of the generator.
     pub(crate) busy: Option<GeneratorUse>,
     /// State of the agents, if agents send the load.
-    pub(crate) agents: Option<Agents>,
+    pub(crate) agents: Option<AgentStates>,
     /// Findings that qualify the results.
     pub(crate) findings: Vec<Finding>,
 }
@@ -109,7 +109,7 @@ pub(crate) struct GeneratorUse {
 /// Percentiles of response times in microseconds. The bool states whether the value is only a lower
 /// bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Times {
+pub(crate) struct TimePercentiles {
     /// Number of response times.
     pub(crate) count: u64,
     /// The median, and the 90th, 99th and 99.9th percentiles.
@@ -118,22 +118,22 @@ pub(crate) struct Times {
     pub(crate) max: (f64, bool),
 }
 
-impl Times {
+impl TimePercentiles {
     /// The names of the percentiles.
     pub(crate) const NAMES: [&'static str; 4] = ["p50", "p90", "p99", "p99.9"];
     const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-    fn of(times: &Distribution) -> Times {
+    fn of(times: &Distribution) -> TimePercentiles {
         if times.count() == 0 {
-            return Times::default();
+            return TimePercentiles::default();
         }
         let at = |quantile: f64| {
             let (time, at_least) = times.quantile(quantile);
             (time.as_micros_f64(), at_least)
         };
-        Times {
+        TimePercentiles {
             count: times.count(),
-            percentiles: Times::QUANTILES.map(at),
+            percentiles: TimePercentiles::QUANTILES.map(at),
             max: at(1.0),
         }
     }
@@ -178,7 +178,7 @@ impl LoadFigures {
 
 /// Follows a running load by reading its results at regular intervals.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct LoadFollower {
     running_load: RunningLoad,
     /// Start of the load. For a load on agents, this is at first the time at which the coordinator
     /// requested the load. The actual start replaces it once the agents have reported it.
@@ -187,9 +187,8 @@ pub(crate) struct Follower {
     /// The last count of the warm-up's requests: its time in seconds, and the number of finished
     /// requests.
     counted: (f64, u64),
-    /// Half seconds of the measured part, including half seconds that some workers have not
-    /// published yet.
-    half_seconds: Vec<HalfSecond>,
+    /// Half seconds of the measured part, including half seconds that some workers have not published yet.
+    half_seconds: Vec<HalfSecondCounts>,
     complete: Nanos,
     recent: VecDeque<(Nanos, Distribution)>,
     utilizations: VecDeque<Vec<WorkerUtilization>>,
@@ -199,13 +198,13 @@ pub(crate) struct Follower {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct HalfSecond {
+struct HalfSecondCounts {
     ok: u64,
     failed: u64,
     bytes_in: u64,
 }
 
-impl Follower {
+impl LoadFollower {
     /// Follows a load that starts now or when its agents are ready. `planned` is the duration of
     /// the load including the warm-up, if known. `forecast` contains findings that were made before
     /// the start.
@@ -213,17 +212,17 @@ impl Follower {
         running_load: RunningLoad,
         planned: Option<Duration>,
         forecast: &[Finding],
-    ) -> Follower {
+    ) -> LoadFollower {
         let began = Instant::now();
         running_load.publish();
-        let mut follower = Follower {
+        let mut follower = LoadFollower {
             began,
             figures: LoadFigures {
                 agents: match &running_load {
                     RunningLoad::Here(..) => None,
                     RunningLoad::ByAgents(feed) => {
                         feed.follow();
-                        Some(Agents::of(feed))
+                        Some(AgentStates::of(feed))
                     }
                 },
                 planned,
@@ -276,7 +275,7 @@ impl Follower {
         let RunningLoad::ByAgents(feed) = &self.running_load else {
             return;
         };
-        self.figures.agents = Some(Agents::of(feed));
+        self.figures.agents = Some(AgentStates::of(feed));
         self.figures.set_info(feed.load());
         if let Some(begun) = feed.begun() {
             self.began = begun.at;
@@ -310,7 +309,8 @@ impl Follower {
         let delta = self.running_load.take();
         for seen in delta.half_seconds() {
             let length = self.half_seconds.len().max(seen.number + 1);
-            self.half_seconds.resize(length, HalfSecond::default());
+            self.half_seconds
+                .resize(length, HalfSecondCounts::default());
             let half_second = &mut self.half_seconds[seen.number];
             half_second.ok += seen.ok;
             half_second.failed += seen.failed;
@@ -338,7 +338,7 @@ impl Follower {
         self.recent
             .iter()
             .for_each(|(_, times)| recent.merge(times));
-        self.figures.recent = Times::of(&recent);
+        self.figures.recent = TimePercentiles::of(&recent);
         self.update_totals(&self.running_load.so_far());
         self.update_utilizations();
     }
@@ -358,7 +358,7 @@ impl Follower {
         }));
         let history_end_s = history.last().map_or(0.0, |point| point.t_s);
         let last = &whole[whole.len().saturating_sub(RATE_SLICES)..];
-        let mean = |figure: fn(&HalfSecond) -> u64| {
+        let mean = |figure: fn(&HalfSecondCounts) -> u64| {
             per_s(last.iter().map(figure).sum()) / last.len().max(1) as f64
         };
         self.figures.ok_per_s = mean(|half_second| half_second.ok);
@@ -371,7 +371,7 @@ impl Follower {
 
     fn update_totals(&mut self, so_far: &LoadSnapshot) {
         let (figures, all) = (&mut self.figures, &so_far.delta);
-        figures.all = Times::of(&all.response_time);
+        figures.all = TimePercentiles::of(&all.response_time);
         figures.outcomes = all.outcomes.happened().collect();
         figures.statuses = all.statuses.iter().collect();
         if let Some(list) = &figures.info.entries {
@@ -381,7 +381,7 @@ impl Follower {
         }
         figures.in_flight = so_far.in_flight;
         figures.connections_opened = all.connections_opened;
-        figures.waiting = waiting(figures, all.started, so_far.reaches);
+        figures.waiting = waiting_requests(figures, all.started, so_far.reaches);
     }
 
     /// Updates the CPU usage of the last few seconds.
@@ -397,14 +397,14 @@ impl Follower {
         }
         let none = vec![WorkerUtilization::default(); now.len()];
         let before = self.utilizations.front().unwrap_or(&none);
-        self.figures.busy = since(before, &now);
+        self.figures.busy = generator_use(before, &now);
         self.utilizations.push_back(now);
     }
 }
 
 /// Returns the number of requests that are due and have not started. With random arrivals only the
 /// expected number is known, so small values count as zero.
-fn waiting(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
+fn waiting_requests(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
     let due = figures.rate.as_ref()?.arrivals_until(until.as_secs_f64());
     let waiting = (due as u64).saturating_sub(started);
     let chance = match figures.info.arrivals.as_deref() {
@@ -415,7 +415,7 @@ fn waiting(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
 }
 
 /// Computes the CPU usage between two readings.
-fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<GeneratorUse> {
+fn generator_use(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<GeneratorUse> {
     let mut busy = GeneratorUse {
         busiest: 0.0,
         starved: 0.0,
@@ -465,15 +465,15 @@ mod tests {
             ..LoadInfo::default()
         };
         let running_load = RunningLoad::here(&Arc::new(Control::new(1)), &info);
-        let mut follower = Follower::new(running_load, None, &[]);
+        let mut follower = LoadFollower::new(running_load, None, &[]);
         let rate = follower.figures.rate.clone().unwrap();
         for number in 1..=20u32 {
             let until_s = f64::from(number) * HALF_SECOND.as_secs_f64();
             let due = |t_s| rate.arrivals_until(t_s).round() as u64;
             let ok = due(until_s) - due(until_s - HALF_SECOND.as_secs_f64());
-            follower.half_seconds.push(HalfSecond {
+            follower.half_seconds.push(HalfSecondCounts {
                 ok,
-                ..HalfSecond::default()
+                ..HalfSecondCounts::default()
             });
             follower.complete = Nanos::from_secs_f64(until_s);
             follower.update_history();

@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::follower::{Follower, LoadFigures, Times};
+use super::follower::{LoadFigures, LoadFollower, TimePercentiles};
 use super::{LiveView, Theme, ViewContext, entries, panels};
 
 /// Minimum terminal size (columns, rows) for tables side by side.
@@ -16,9 +16,9 @@ const FULL_SIZE_MIN: (u16, u16) = (60, 18);
 /// Minimum terminal height for a chart above the tables.
 const CHART_HEIGHT_MIN: u16 = 20;
 
-impl LiveView for Follower {
+impl LiveView for LoadFollower {
     fn refresh(&mut self, now: Instant) {
-        Follower::refresh(self, now);
+        LoadFollower::refresh(self, now);
     }
 
     fn draw(&self, frame: &mut Frame<'_>, context: &ViewContext<'_>) {
@@ -36,7 +36,7 @@ const NOTE_ROWS: u16 = 4;
 pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
-        small(frame, area, figures, context);
+        draw_small(frame, area, figures, context);
         return;
     }
     let theme = context.theme;
@@ -76,7 +76,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         Span::styled(COMMAND, theme.strong()),
         Span::raw(panels::shortened(&figures.info.url, url_width)),
     ]);
-    let kind = Line::styled(panels::kind(figures, area.width), theme.dim());
+    let kind = Line::styled(panels::load_kind(figures, area.width), theme.dim());
     frame.render_widget(Paragraph::new(vec![title, kind]), head);
     let (words, share) = panels::progress(figures);
     panels::gauge(frame, gauge, &words, share, theme);
@@ -130,9 +130,9 @@ fn charts(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme
 }
 
 /// Draws only the most important lines, for a small terminal.
-fn small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &ViewContext<'_>) {
+fn draw_small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &ViewContext<'_>) {
     let theme = context.theme;
-    let times = |name: &str, times: &Times| {
+    let times = |name: &str, times: &TimePercentiles| {
         let text = match times.count {
             0 => "–".to_owned(),
             _ => format!(

@@ -80,7 +80,7 @@ pub(crate) fn with_view<T>(
         return work();
     };
     thread::scope(|scope| {
-        let watch = move || watch(progress, view, stop, over);
+        let watch = move || show_until_over(progress, view, stop, over);
         // If the thread can't be started, the work continues without a view.
         let viewer = thread::Builder::new()
             .name("live".to_owned())
@@ -96,7 +96,12 @@ pub(crate) fn with_view<T>(
 }
 
 /// Shows the view until the other end of the socket `over` is closed.
-fn watch(progress: &Progress, view: &mut dyn LiveView, stop: &dyn Fn(), over: UnixStream) {
+fn show_until_over(
+    progress: &Progress,
+    view: &mut dyn LiveView,
+    stop: &dyn Fn(),
+    over: UnixStream,
+) {
     let Ok(mut events) = EventSource::new(over) else {
         return;
     };

@@ -16,7 +16,7 @@ use ratatui::widgets::{
 };
 
 use super::agents::LoadStage;
-use super::follower::{LoadFigures, Times, TimesPoint};
+use super::follower::{LoadFigures, TimePercentiles, TimesPoint};
 use super::{Theme, ViewContext};
 use crate::progress::rounded;
 
@@ -56,7 +56,7 @@ pub(super) fn gauge(
 }
 
 /// Describes the kind of load in one line. Parts that don't fit are left out.
-pub(super) fn kind(figures: &LoadFigures, width: u16) -> String {
+pub(super) fn load_kind(figures: &LoadFigures, width: u16) -> String {
     let info = &figures.info;
     let mut parts = vec![match (info.rate_per_s, info.stages.as_slice()) {
         (Some(rate), _) => format!("open loop, {}", number::rate(rate)),
@@ -369,7 +369,7 @@ fn round_up(value: f64) -> f64 {
 
 /// Draws the response times of the last few seconds and of the whole load.
 pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
-    let time = |times: &Times, (us, at_least): (f64, bool)| {
+    let time = |times: &TimePercentiles, (us, at_least): (f64, bool)| {
         let text = match (times.count, at_least) {
             (0, _) => "–".to_owned(),
             (_, true) => format!("≥ {}", number::time(us)),
@@ -384,9 +384,9 @@ pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
             time(&figures.all, all),
         ])
     };
-    let each = (0..Times::NAMES.len()).map(|n| {
+    let each = (0..TimePercentiles::NAMES.len()).map(|n| {
         let percentiles = (figures.recent.percentiles[n], figures.all.percentiles[n]);
-        row(Times::NAMES[n], percentiles.0, percentiles.1)
+        row(TimePercentiles::NAMES[n], percentiles.0, percentiles.1)
     });
     let rows = each.chain([row("max", figures.recent.max, figures.all.max)]);
     let head = ["last 5 s", "so far"].map(|text| Cell::new(Line::from(text).right_aligned()));
@@ -533,17 +533,17 @@ fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
 
 /// A finding or a message below the panels.
 #[derive(Debug, Clone)]
-pub(super) struct Note {
+pub(super) struct PanelNote {
     /// The severity of a finding, with its style; empty for a message.
     label: (&'static str, Style),
     text: String,
 }
 
 /// Returns findings, the most severe first, then messages, the newest first.
-pub(super) fn notes(figures: &LoadFigures, messages: &[String], theme: Theme) -> Vec<Note> {
+pub(super) fn notes(figures: &LoadFigures, messages: &[String], theme: Theme) -> Vec<PanelNote> {
     let mut findings: Vec<_> = figures.findings.iter().collect();
     findings.sort_by_key(|finding| Reverse(finding.severity));
-    let found = findings.into_iter().map(|finding| Note {
+    let found = findings.into_iter().map(|finding| PanelNote {
         label: match finding.severity {
             Severity::Error => ("error: ", theme.bad()),
             Severity::Warning => ("warning: ", theme.odd()),
@@ -551,14 +551,14 @@ pub(super) fn notes(figures: &LoadFigures, messages: &[String], theme: Theme) ->
         },
         text: finding.text.clone(),
     });
-    let messages = messages.iter().rev().map(|text| Note {
+    let messages = messages.iter().rev().map(|text| PanelNote {
         label: ("", Style::new()),
         text: text.clone(),
     });
     found.chain(messages).collect()
 }
 
-impl Note {
+impl PanelNote {
     /// Breaks the note into at most `rows_max` lines. If it is too long, whole sentences are left
     /// out; only a first sentence that is itself too long is cut.
     fn lines(&self, width: u16, rows_max: usize) -> Vec<Line<'static>> {
@@ -586,7 +586,7 @@ impl Note {
 }
 
 /// Formats as many notes as fit in `rows_max` lines, but at least the beginning of the first one.
-pub(super) fn note_lines(notes: &[Note], width: u16, rows_max: u16) -> Vec<Line<'static>> {
+pub(super) fn note_lines(notes: &[PanelNote], width: u16, rows_max: u16) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = Vec::new();
     for note in notes {
         let room = usize::from(rows_max).saturating_sub(lines.len());

@@ -59,7 +59,7 @@ impl Screen {
         if !is_foreground() {
             return Ok(());
         }
-        if before().is_none() {
+        if saved_terminal().is_none() {
             self.enter()?;
         }
         let size = size();
@@ -72,7 +72,7 @@ impl Screen {
 
     /// Returns true if the view reads keys from the terminal.
     pub(super) fn has_keys(&self) -> bool {
-        self.reads_keys && before().is_some()
+        self.reads_keys && saved_terminal().is_some()
     }
 
     fn enter(&mut self) -> io::Result<()> {
@@ -86,7 +86,7 @@ impl Screen {
             during.special_codes[SpecialCodeIndex::VMIN] = 0;
             during.special_codes[SpecialCodeIndex::VTIME] = 0;
         }
-        *before() = Some(SavedTerminal {
+        *saved_terminal() = Some(SavedTerminal {
             modes,
             reads_keys: self.reads_keys,
         });
@@ -107,7 +107,7 @@ impl Screen {
 
 /// Restores the terminal if the view has changed it.
 pub(crate) fn restore() {
-    let Some(before) = before().take() else {
+    let Some(before) = saved_terminal().take() else {
         return;
     };
     let _ = execute!(io::stderr(), ResetColor, Show, LeaveAlternateScreen);
@@ -131,7 +131,7 @@ fn restore_on_panic() {
     });
 }
 
-fn before() -> MutexGuard<'static, Option<SavedTerminal>> {
+fn saved_terminal() -> MutexGuard<'static, Option<SavedTerminal>> {
     SAVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

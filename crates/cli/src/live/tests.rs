@@ -11,7 +11,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
-use super::agents::Agents;
+use super::agents::AgentStates;
 use super::experiment_state::ExperimentState;
 use super::{Theme, ViewContext, capacity_page, experiment_page, load_page};
 use sample_pages::{DrawnPage, beginning, pages};
@@ -165,18 +165,18 @@ fn an_unknown_trial_length_is_not_guessed() {
 }
 
 /// Formats the line about agents for a terminal of the given width.
-fn agents_line(agents: &Agents, width: u16) -> String {
+fn agents_line(agents: &AgentStates, width: u16) -> String {
     let line = agents.line(width, Theme::new(false));
     line.spans.iter().map(|span| &*span.content).collect()
 }
 
 #[test]
 fn names_of_agents_are_shown_if_there_is_space() {
-    let mut agents = Agents {
+    let mut agents = AgentStates {
         all: 3,
         loading: 2,
         lost: vec!["a-rather-long-name".to_owned()],
-        ..Agents::default()
+        ..AgentStates::default()
     };
     let long = "agents 2 of 3 loading, lost: a-rather-long-name";
     assert_eq!(agents_line(&agents, 47), long);
@@ -188,7 +188,7 @@ fn names_of_agents_are_shown_if_there_is_space() {
     );
     assert_eq!(agents_line(&agents, 32), "agents 2 of 3, 1 lost, 1 quiet");
     assert!(agents_line(&agents, 80).ends_with("-name, quiet: b for 12 s"));
-    agents = Agents::default();
+    agents = AgentStates::default();
     assert_eq!(agents_line(&agents, 40), "agents being selected");
     agents.all = 3;
     assert_eq!(agents_line(&agents, 40), "agents 3 getting ready");

@@ -23,25 +23,25 @@ pub(super) enum ViewEvent {
     /// The stop key was pressed.
     Quit,
     /// A signal arrived.
-    Signal(Signal),
+    Signal(TerminalSignal),
 }
 
 /// A signal that requires restoring the terminal first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(super) enum TerminalSignal {
     /// Ctrl-Z.
     Suspend,
     /// Ctrl-\.
     Quit,
 }
 
-impl Signal {
-    const ALL: [Signal; 2] = [Signal::Suspend, Signal::Quit];
+impl TerminalSignal {
+    const ALL: [TerminalSignal; 2] = [TerminalSignal::Suspend, TerminalSignal::Quit];
 
     fn number(self) -> i32 {
         match self {
-            Signal::Suspend => SIGTSTP,
-            Signal::Quit => SIGQUIT,
+            TerminalSignal::Suspend => SIGTSTP,
+            TerminalSignal::Quit => SIGQUIT,
         }
     }
 
@@ -58,7 +58,7 @@ pub(super) struct EventSource {
     over: UnixStream,
     /// Standard input, if it is a terminal that hasn't been closed.
     keys: Option<io::Stdin>,
-    signals: Vec<(Signal, UnixStream)>,
+    signals: Vec<(TerminalSignal, UnixStream)>,
     pipes: Vec<SigId>,
     /// True if the view is closed, so that signals have their default action.
     is_down: Arc<AtomicBool>,
@@ -88,7 +88,7 @@ impl EventSource {
 
     /// Installs handlers that deliver terminal-related signals to the view.
     pub(super) fn catch_signals(&mut self) {
-        for signal in Signal::ALL {
+        for signal in TerminalSignal::ALL {
             let number = signal.number();
             let caught = UnixStream::pair().and_then(|(mine, theirs)| {
                 mine.set_nonblocking(true)?;

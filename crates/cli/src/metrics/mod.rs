@@ -27,7 +27,7 @@ const INDEX: &str = "prony: the metrics of the running load are at /metrics\n";
 
 /// The data that the metrics server reads.
 #[derive(Debug, Default)]
-struct Numbers {
+struct ServedRecords {
     /// Records of finished loads, with the labels of their variants.
     ended: Vec<(Labels, Record)>,
     /// The load in progress, with the labels of its variant.
@@ -37,7 +37,7 @@ struct Numbers {
 /// The metrics of a load or experiment, served until this value is dropped.
 pub(crate) struct Metrics {
     _server: PageServer,
-    numbers: Arc<Mutex<Numbers>>,
+    numbers: Arc<Mutex<ServedRecords>>,
     /// Labels of each variant, by the variant's ID.
     variants: Vec<(String, Labels)>,
     /// Labels of the current trial.
@@ -47,7 +47,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Serves metrics at `text`, which is a port or ADDRESS:PORT, and prints the URL.
     pub(crate) fn serve(text: &str) -> Result<Metrics, Failure> {
-        let numbers = Arc::new(Mutex::new(Numbers::default()));
+        let numbers = Arc::new(Mutex::new(ServedRecords::default()));
         let of_server = numbers.clone();
         Ok(Metrics {
             _server: serve(text, move || lock(&of_server).text())?,
@@ -110,7 +110,7 @@ impl Metrics {
 }
 
 /// Parses an address. A port without a host means the loopback interface.
-fn address(text: &str) -> Result<SocketAddr, Failure> {
+fn parse_address(text: &str) -> Result<SocketAddr, Failure> {
     let full = match text.rsplit_once(':') {
         None => format!("{LOOPBACK}:{text}"),
         Some(("", port)) => format!("{LOOPBACK}:{port}"),
@@ -133,7 +133,7 @@ fn serve(
     text: &str,
     metrics: impl Fn() -> String + Send + Sync + 'static,
 ) -> Result<PageServer, Failure> {
-    let server = PageServer::start(address(text)?, move |path| match path {
+    let server = PageServer::start(parse_address(text)?, move |path| match path {
         "/metrics" => HttpPage {
             status: 200,
             content_type: openmetrics::CONTENT_TYPE,
@@ -150,7 +150,7 @@ fn serve(
     Ok(server)
 }
 
-impl Numbers {
+impl ServedRecords {
     fn text(&self) -> String {
         let running = self
             .running
@@ -184,10 +184,10 @@ mod tests {
             ("0.0.0.0:9464", "0.0.0.0:9464"),
             ("[::1]:9464", "[::1]:9464"),
         ] {
-            assert_eq!(address(text).unwrap().to_string(), meant);
+            assert_eq!(parse_address(text).unwrap().to_string(), meant);
         }
         for wrong in ["", "port", "70000", "127.0.0.1:"] {
-            let error = address(wrong).unwrap_err().to_string();
+            let error = parse_address(wrong).unwrap_err().to_string();
             assert!(error.contains("--metrics"), "{error}");
         }
     }

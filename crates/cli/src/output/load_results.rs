@@ -7,7 +7,7 @@ use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
 use crate::ending::{Ending, Failure};
-use crate::output::{Output, check_distinct, put};
+use crate::output::{Output, check_distinct, write_output};
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -121,9 +121,9 @@ impl LoadResults {
             terminal::print(&text::render(&report, options));
             terminal::print(&text::conditions(&record.conditions, options));
         }
-        put(self.json, || record.to_json())?;
-        put(self.csv, || csv::series(record))?;
-        put(self.html, || html::render(&report))?;
-        put(self.timeline, || timeline(record))
+        write_output(self.json, || record.to_json())?;
+        write_output(self.csv, || csv::series(record))?;
+        write_output(self.html, || html::render(&report))?;
+        write_output(self.timeline, || timeline(record))
     }
 }

@@ -110,7 +110,10 @@ impl JsonOutput {
 }
 
 /// Writes the text to an output, if that output was requested.
-pub(crate) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+pub(crate) fn write_output(
+    output: Option<Output>,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
     output.map_or(Ok(()), |output| output.write(&text()))
 }
 

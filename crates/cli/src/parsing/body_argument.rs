@@ -15,7 +15,7 @@ const STDIN_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 ///
 /// Fails if standard input can't be read or copied. The message names the option.
-pub(crate) fn resolve(load: &mut LoadSettings) -> Result<Option<NamedTempFile>, String> {
+pub(crate) fn resolve_body(load: &mut LoadSettings) -> Result<Option<NamedTempFile>, String> {
     let file = match (load.body.as_deref(), load.body_file.as_deref()) {
         (Some("-" | "@-"), _) => None,
         (Some(text), _) => match text.strip_prefix('@') {
@@ -61,7 +61,7 @@ mod tests {
             body: Some(body.to_owned()),
             ..LoadSettings::default()
         };
-        assert!(resolve(&mut load).unwrap().is_none());
+        assert!(resolve_body(&mut load).unwrap().is_none());
         load
     }
 

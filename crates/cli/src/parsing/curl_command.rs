@@ -40,7 +40,7 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
 ///
 /// The message names the curl option that is not supported, or the flag that conflicts with the
 /// command.
-pub(crate) fn resolve(arguments: &mut LoadArgs) -> Result<(), SettingsError> {
+pub(crate) fn resolve_curl(arguments: &mut LoadArgs) -> Result<(), SettingsError> {
     let Some(text) = arguments.curl.take() else {
         return Ok(());
     };

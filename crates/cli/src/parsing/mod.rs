@@ -69,7 +69,7 @@ fn with_brief_help(command: clap::Command) -> clap::Command {
 }
 
 /// Parses the command line. Prints help, version and errors, and then returns their exit status.
-pub(crate) fn parse() -> Result<Command, ExitCode> {
+pub(crate) fn parse_command_line() -> Result<Command, ExitCode> {
     let arguments = curl_command::join_pasted(std::env::args_os());
     let matches = command().try_get_matches_from(arguments);
     let parsed = matches.and_then(|matches| {
@@ -80,41 +80,43 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             if load.agents.agents.is_none()
                 && let Some(option) = ["creds", "nats"]
                     .into_iter()
-                    .find(|id| is_typed(matches, id))
+                    .find(|id| is_argument(matches, id))
             {
                 let what = format!("--{option} needs --agents");
                 return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, what));
             }
-            load.stdin_body = body(&mut load.load)?;
-            curl_command::resolve(load)
+            load.stdin_body = resolve_body_argument(&mut load.load)?;
+            curl_command::resolve_curl(load)
                 .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
         }
         if let Command::Capacity(capacity) = &mut command {
-            capacity.stdin_body = body(&mut capacity.load)?;
+            capacity.stdin_body = resolve_body_argument(&mut capacity.load)?;
         }
         if let (Command::Compare(compare), Some(matches)) =
             (&mut command, matches.subcommand_matches("compare"))
         {
             compare.seed = compare.load.settings.seed.take();
-            compare.creds_typed = is_typed(matches, "creds");
-            compare.stdin_body = body(&mut compare.load)?;
+            compare.has_creds_flag = is_argument(matches, "creds");
+            compare.stdin_body = resolve_body_argument(&mut compare.load)?;
         }
         Ok(command)
     });
-    parsed.map_err(|error| refuse(&error))
+    parsed.map_err(|error| print_error(&error))
 }
 
 /// Returns true if an option was typed rather than set in the environment.
-fn is_typed(matches: &ArgMatches, id: &str) -> bool {
+fn is_argument(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-fn body(load: &mut LoadArguments) -> Result<Option<tempfile::NamedTempFile>, clap::Error> {
-    body_argument::resolve(&mut load.settings)
+fn resolve_body_argument(
+    load: &mut LoadArguments,
+) -> Result<Option<tempfile::NamedTempFile>, clap::Error> {
+    body_argument::resolve_body(&mut load.settings)
         .map_err(|error| clap::Error::raw(ErrorKind::Io, error))
 }
 
-fn refuse(error: &clap::Error) -> ExitCode {
+fn print_error(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
@@ -123,7 +125,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    if let Some(sentence) = instead(error) {
+    if let Some(sentence) = other_tool_hint(error) {
         terminal::print_message(sentence);
     } else {
         let text = error.render().to_string();
@@ -137,7 +139,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 /// Returns the hint for an option of another tool.
-fn instead(error: &clap::Error) -> Option<String> {
+fn other_tool_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };

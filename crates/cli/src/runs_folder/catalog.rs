@@ -133,7 +133,7 @@ fn counts(document: &VerdictDocument) -> [(&'static str, usize); 5] {
 }
 
 /// Returns the list as JSON: schema `prony.stored-runs/1`.
-pub(crate) fn document(dir: &Path, runs: &[StoredRun]) -> Value {
+pub(crate) fn list_document(dir: &Path, runs: &[StoredRun]) -> Value {
     let runs: Vec<Value> = runs.iter().map(StoredRun::to_json).collect();
     json!({ "schema": LIST_SCHEMA, "folder": dir.display().to_string(), "runs": runs })
 }
@@ -150,7 +150,7 @@ fn rfc3339(time: SystemTime) -> String {
 
 /// Returns the runs in a folder, the newest first. The list is empty if the default folder doesn't
 /// exist.
-pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
+pub(crate) fn list_runs(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir == Path::new(RUNS_DIR) => {
@@ -166,7 +166,7 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
         if path.is_symlink() {
             links.push(path);
         } else if is_run_folder(&path) {
-            runs.push(read(path));
+            runs.push(read_run(path));
         }
     }
     for link in links {
@@ -208,7 +208,7 @@ pub(crate) fn is_running(path: &Path) -> bool {
     attempt == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
-fn read(path: PathBuf) -> StoredRun {
+fn read_run(path: PathBuf) -> StoredRun {
     let state = if is_running(&path) {
         RunState::Running
     } else {
@@ -297,8 +297,8 @@ fn size(dir: &Path, depth: usize) -> u64 {
 }
 
 /// Returns the newest run in `prony-runs` that has a verdict.
-pub(crate) fn newest() -> Result<PathBuf, Failure> {
-    let runs = list(Path::new(RUNS_DIR))?.into_iter();
+pub(crate) fn newest_run() -> Result<PathBuf, Failure> {
+    let runs = list_runs(Path::new(RUNS_DIR))?.into_iter();
     let mut judged = runs.filter(|run| matches!(run.state, RunState::WithVerdict(_)));
     judged.next().map(|run| run.path).ok_or_else(|| {
         Failure::wrong(format!(
@@ -309,7 +309,7 @@ pub(crate) fn newest() -> Result<PathBuf, Failure> {
 }
 
 /// Finds the folder of a run. `path` is an existing path or a name in `prony-runs`.
-pub(crate) fn resolve(path: &Path) -> PathBuf {
+pub(crate) fn resolve_run(path: &Path) -> PathBuf {
     let mut parts = path.components();
     let is_name = matches!(
         (parts.next(), parts.next()),
@@ -344,8 +344,8 @@ pub(crate) fn links_to(run: &Path) -> Vec<PathBuf> {
 
 /// Names a run by creating a symbolic link in `prony-runs`. An existing link of that name is
 /// replaced.
-pub(crate) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
-    let run = resolve(run);
+pub(crate) fn name_run(run: &Path, name: &str) -> Result<Ending, Failure> {
+    let run = resolve_run(run);
     let dir = fs::canonicalize(&run).map_err(|error| Failure::file(run.display(), &error))?;
     if !is_run_folder(&dir) {
         return Err(not_a_run(&run));

@@ -9,7 +9,7 @@ use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 use prony_record::redact;
 
-use self::servers::{AbortKeys, SearchKeys, Servers};
+use self::servers::{AbortKeys, ComparedServers, SearchKeys};
 use crate::arguments::CompareArgs;
 use crate::ending::{Ending, Failure};
 use crate::experiment::plan_file;
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
     let plan = match (targets.as_slice(), &arguments.run.resume) {
         (urls @ [_, _, ..], None) => {
             refuse_plans(urls)?;
-            if arguments.creds_typed {
+            if arguments.has_creds_flag {
                 let what = "--creds applies to a plan with agents; with URLs, this machine \
                     generates the load (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
             if !arguments.goal.is_empty() {
                 refuse_lengths(arguments)?;
             }
-            let given = Servers {
+            let given = ComparedServers {
                 urls,
                 names: arguments.names.as_deref(),
                 judge: &arguments.judge,
@@ -54,11 +54,11 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
         }
         (_, Some(dir)) => {
             refuse_load_options(arguments)?;
-            resumed(targets.first().copied(), dir)?
+            resumed_plan(targets.first().copied(), dir)?
         }
         ([plan], None) => {
             refuse_load_options(arguments)?;
-            read(plan)?
+            read_plan(plan)?
         }
         _ => {
             let what = "a plan, or two or more URLs, or --resume DIR is needed (prony compare --help; \
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
     experiment::run_plan(&plan, out.path(), arguments.seed, options)
 }
 
-fn read(plan: &str) -> Result<Plan, Failure> {
+fn read_plan(plan: &str) -> Result<Plan, Failure> {
     if plan.contains("://") || plan.starts_with("unix:") {
         return Err(Failure::wrong(format!(
             "{}: comparing needs at least two URLs (add another, or name a plan)",
@@ -93,11 +93,11 @@ fn read(plan: &str) -> Result<Plan, Failure> {
 
 /// Reads the plan of the run to resume. If the command line also names a plan, the two must be
 /// identical, because otherwise it would be unclear which one to run.
-fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
+fn resumed_plan(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
     let Some(named) = named else {
         return plan_file::stored_plan(dir);
     };
-    let original = read(named)?;
+    let original = read_plan(named)?;
     let text = prony_record::read_stored(&dir.join("plan.toml"))
         .map_err(|error| Failure::file(dir.display(), &error))?;
     if original.stored_text() == text {

@@ -24,7 +24,7 @@ const NAME_CHARS_MAX: usize = 60;
 
 /// A server to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Server {
+struct ComparedServer {
     name: String,
     /// Address: `host:port` or `unix:/path`.
     remote: String,
@@ -36,7 +36,7 @@ struct Server {
 
 /// The arguments of `prony compare URL URL…`, except for load options.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Servers<'a> {
+pub(crate) struct ComparedServers<'a> {
     /// URLs of the servers, the baseline's first.
     pub(crate) urls: &'a [&'a str],
     /// `--names`: names of the servers in results, separated by commas.
@@ -115,7 +115,7 @@ impl SearchKeys<'_> {
 }
 
 /// Builds the plan that compares each server with the first one.
-pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, Failure> {
+pub(crate) fn plan(given: ComparedServers<'_>, settings: &LoadSettings) -> Result<Plan, Failure> {
     if given.urls.len() > VARIANTS_MAX {
         return Err(Failure::wrong(format!(
             "{} URLs were given; at most {VARIANTS_MAX} can be compared",
@@ -130,12 +130,12 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
     }
     given.abort.check()?;
     let servers = given.urls.iter().map(|url| server(url, settings));
-    let mut servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
+    let mut servers: Vec<ComparedServer> = servers.collect::<Result<_, _>>()?;
     match given.names {
         Some(names) => rename(&mut servers, names)?,
         None => make_names_unique(&mut servers),
     }
-    let text = text(&servers, given, settings)?;
+    let text = plan_text(&servers, given, settings)?;
     let origin = Path::new("servers.toml");
     let plan = Plan::from_str(&text, origin, MachineProfile::this());
     let checked = plan.and_then(|plan| plan.check_machine().map(|()| plan));
@@ -153,7 +153,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
 }
 
 /// Parses the URL of a server. To check all parts of the URL, resolves a load with it.
-fn server(text: &str, settings: &LoadSettings) -> Result<Server, Failure> {
+fn server(text: &str, settings: &LoadSettings) -> Result<ComparedServer, Failure> {
     let mut settings = settings.clone();
     let (remote, url) = match text.strip_prefix("unix:") {
         Some(rest) => {
@@ -178,17 +178,17 @@ fn server(text: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     };
     // `-u` and an Authorization header apply to every server and take precedence over credentials
     // in a URL.
-    let has_own = |line: &String| line.to_ascii_lowercase().starts_with("authorization:");
-    let is_typed = settings.user.is_some() || settings.header.iter().any(has_own);
-    let credentials = credentials.filter(|_| !is_typed);
+    let is_authorization = |line: &String| line.to_ascii_lowercase().starts_with("authorization:");
+    let has_own = settings.user.is_some() || settings.header.iter().any(is_authorization);
+    let credentials = credentials.filter(|_| !has_own);
     let credentials = credentials.map(|credentials| credentials.as_str().to_owned());
     let alone = LoadSettings {
         urls: None,
         ..settings.clone()
     };
-    let spec = load::resolve(Some(&url), &alone)?;
+    let spec = load::resolve_load(Some(&url), &alone)?;
     if settings.urls.is_some() {
-        load::resolve(Some(&url), &settings)?;
+        load::resolve_load(Some(&url), &settings)?;
     }
     // The request's name consists of its method and its URL without a default port.
     let request = spec.request_name(0);
@@ -204,7 +204,7 @@ fn server(text: &str, settings: &LoadSettings) -> Result<Server, Failure> {
         (false, "https") => format!("{authority}:443"),
         (false, _) => format!("{authority}:80"),
     };
-    Ok(Server {
+    Ok(ComparedServer {
         name,
         remote: remote.unwrap_or(address),
         scheme: scheme.to_owned(),
@@ -221,7 +221,7 @@ fn name(url: &str) -> String {
 }
 
 /// Makes the names of the servers unique, because an A/A experiment uses the same URL twice.
-fn make_names_unique(servers: &mut [Server]) {
+fn make_names_unique(servers: &mut [ComparedServer]) {
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
     for (server, letter) in servers.iter_mut().zip('A'..) {
@@ -232,7 +232,7 @@ fn make_names_unique(servers: &mut [Server]) {
 }
 
 /// Sets the names of the servers from `--names`.
-fn rename(servers: &mut [Server], text: &str) -> Result<(), Failure> {
+fn rename(servers: &mut [ComparedServer], text: &str) -> Result<(), Failure> {
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     let is_plain = |name: &&str| {
         !name.is_empty()
@@ -258,13 +258,13 @@ fn rename(servers: &mut [Server], text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(
-    servers: &[Server],
-    given: Servers<'_>,
+fn plan_text(
+    servers: &[ComparedServer],
+    given: ComparedServers<'_>,
     settings: &LoadSettings,
 ) -> Result<String, Failure> {
     let has_credentials = servers.iter().any(|server| server.credentials.is_some());
-    let level = |server: &Server| {
+    let level = |server: &ComparedServer| {
         let mut level = table([
             ("name", Value::from(server.name.clone())),
             ("remote", Value::from(verbatim(&server.remote))),
@@ -328,7 +328,7 @@ fn text(
     Ok(plan.to_string())
 }
 
-fn plan_name(servers: &[Server]) -> &'static str {
+fn plan_name(servers: &[ComparedServer]) -> &'static str {
     match servers.len() {
         2 => "two-servers",
         _ => "servers",
@@ -336,7 +336,7 @@ fn plan_name(servers: &[Server]) -> &'static str {
 }
 
 /// Returns the question of the experiment, which contains the names of the servers.
-fn question(servers: &[Server]) -> String {
+fn question(servers: &[ComparedServer]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     match names.as_slice() {
         [baseline, new] => format!("How does {new} compare with {baseline}?"),
@@ -385,7 +385,7 @@ mod tests {
         names: Option<&str>,
         settings: &LoadSettings,
     ) -> Result<Plan, Failure> {
-        let given = Servers {
+        let given = ComparedServers {
             urls,
             names,
             judge: &[],
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_typed_take_the_place_of_urls() {
+    fn given_names_replace_urls() {
         let urls = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
         let named = |names| plain(&urls, Some(names));
         let plan = named("old, new").unwrap();
@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn several_servers_are_compared_with_the_first_by_the_metrics_that_were_named() {
         let urls = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
-        let given = Servers {
+        let given = ComparedServers {
             urls: &urls,
             names: None,
             judge: &[Metric::P99Us, Metric::RatePerS],

@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<Ending, Failure> {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
     let session = Session::open(arguments.progress, None)?;
-    experiment::run(&plan, &settings, &session, GateSettings::default(), None)
+    experiment::run_experiment(&plan, &settings, &session, GateSettings::default(), None)
 }
 
 /// Returns the plan for this machine. `trials` contains the keys of its `[trials]` table. On a

@@ -24,8 +24,8 @@ pub(crate) fn run(arguments: &FleetArgs) -> Result<Ending, Failure> {
     match &arguments.command {
         FleetCommand::Up(arguments) => up::run(arguments),
         FleetCommand::Token(arguments) => token::run(arguments),
-        FleetCommand::List(arguments) => list(arguments),
-        FleetCommand::Check(arguments) => check(arguments),
+        FleetCommand::List(arguments) => list_agents(arguments),
+        FleetCommand::Check(arguments) => check_agents(arguments),
         FleetCommand::Collect(arguments) => finish_run(arguments, Fleet::collect, false),
         FleetCommand::Attach(arguments) => finish_run(arguments, Fleet::attach, true),
         FleetCommand::Purge(arguments) => purge::run(arguments),
@@ -38,7 +38,7 @@ impl ServerArgs {
     }
 }
 
-fn list(arguments: &ListArgs) -> Result<Ending, Failure> {
+fn list_agents(arguments: &ListArgs) -> Result<Ending, Failure> {
     let json = JsonOutput::open(arguments.json.as_deref())?;
     let listed = arguments
         .server
@@ -48,20 +48,20 @@ fn list(arguments: &ListArgs) -> Result<Ending, Failure> {
     if listed.is_empty() {
         terminal::print_message("no agents are registered; start some with `prony agent`");
     }
-    let print = || terminal::print(&tables::list(&listed));
-    json.show(print, &tables::list_json(&listed))?;
+    let print = || terminal::print(&tables::agents_text(&listed));
+    json.show(print, &tables::agents_json(&listed))?;
     Ok(Ending::Done)
 }
 
-fn check(arguments: &CheckArgs) -> Result<Ending, Failure> {
+fn check_agents(arguments: &CheckArgs) -> Result<Ending, Failure> {
     let json = JsonOutput::open(arguments.json.as_deref())?;
     let fleet = arguments.server.connect()?;
     let choice = arguments.agents.clone().unwrap_or(AgentChoice::All);
     let checked = fleet
         .check(&choice, arguments.url.as_deref(), arguments.clock_bound)
         .map_err(fleet_failure)?;
-    let print = || terminal::print(&tables::check(&checked));
-    json.show(print, &tables::check_json(&checked))?;
+    let print = || terminal::print(&tables::checks_text(&checked));
+    json.show(print, &tables::checks_json(&checked))?;
     Ok(if checked.iter().any(|one| one.is_wrong()) {
         Ending::Doubtful
     } else {

@@ -9,7 +9,7 @@ use prony_report::table::{Align, Table};
 use serde_json::{Value, json};
 
 /// Returns the table of registered agents.
-pub(crate) fn list(listed: &[ListedAgent]) -> String {
+pub(crate) fn agents_text(listed: &[ListedAgent]) -> String {
     let headings = [
         "agent",
         "host",
@@ -22,7 +22,7 @@ pub(crate) fn list(listed: &[ListedAgent]) -> String {
         "last seen",
     ];
     let mut table = Table::new(&headings);
-    left(&mut table, &[1, 2, 4, 5, 6, 7]);
+    align_left(&mut table, &[1, 2, 4, 5, 6, 7]);
     for one in listed {
         let agent = &one.agent;
         table.push(vec![
@@ -45,10 +45,10 @@ pub(crate) fn list(listed: &[ListedAgent]) -> String {
             format!("{} ago", number::span(one.age.as_secs_f64())),
         ]);
     }
-    shown(&table)
+    table_text(&table)
 }
 
-pub(crate) fn check(checked: &[CheckedAgent]) -> String {
+pub(crate) fn checks_text(checked: &[CheckedAgent]) -> String {
     let headings = [
         "agent",
         "version",
@@ -61,7 +61,7 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
         "target",
     ];
     let mut table = Table::new(&headings);
-    left(&mut table, &[1, 4, 6, 7, 8]);
+    align_left(&mut table, &[1, 4, 6, 7, 8]);
     for one in checked {
         let agent = &one.listed.agent;
         let (apart, bound) = clock(&one.clock);
@@ -89,15 +89,15 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
     if checked.iter().all(|one| one.target.is_none()) {
         table.columns.pop();
     }
-    shown(&table)
+    table_text(&table)
 }
 
 /// Returns the registered agents as JSON.
-pub(crate) fn list_json(listed: &[ListedAgent]) -> Value {
+pub(crate) fn agents_json(listed: &[ListedAgent]) -> Value {
     listed.iter().map(listed_json).collect()
 }
 
-pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
+pub(crate) fn checks_json(checked: &[CheckedAgent]) -> Value {
     let each = checked.iter().map(|one| {
         let mut value = listed_json(&one.listed);
         value["clock_offset_us"] = offset(&one.clock).map(|it| it.ns as f64 / 1e3).into();
@@ -155,7 +155,7 @@ fn clock(clock: &ClockCheck) -> (String, String) {
     }
 }
 
-fn left(table: &mut Table, columns: &[usize]) {
+fn align_left(table: &mut Table, columns: &[usize]) {
     for &column in columns {
         table.columns[column].1 = Align::Left;
     }
@@ -171,7 +171,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 }
 
 /// Renders the table as text, or returns an empty string if it has no rows.
-fn shown(table: &Table) -> String {
+fn table_text(table: &Table) -> String {
     if table.is_empty() {
         String::new()
     } else {

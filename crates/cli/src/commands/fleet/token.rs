@@ -7,7 +7,7 @@ use prony_fleet::server::tokens::EnrollmentToken;
 use prony_fleet::server::{FolderLock, KnownServer, ServerSetup};
 use prony_report::table::Table;
 
-use super::up::{default_folder, failure};
+use super::up::{default_folder, server_failure};
 use crate::arguments::TokenArgs;
 use crate::ending::{Ending, Failure};
 use crate::terminal;
@@ -21,12 +21,12 @@ pub(crate) fn run(arguments: &TokenArgs) -> Result<Ending, Failure> {
         None => default_folder()?,
     };
     if arguments.list {
-        return list(&folder);
+        return list_tokens(&folder);
     }
-    let setup = running(&folder)?;
+    let setup = running_server(&folder)?;
     if let Some(id) = &arguments.revoke {
-        let was_there = EnrollmentToken::remove(&folder, id).map_err(failure)?;
-        apply(&setup)?;
+        let was_there = EnrollmentToken::remove(&folder, id).map_err(server_failure)?;
+        reload_server(&setup)?;
         return if was_there {
             terminal::print_message(format_args!(
                 "revoked token {id}; agents that it has enrolled keep their access"
@@ -40,8 +40,8 @@ pub(crate) fn run(arguments: &TokenArgs) -> Result<Ending, Failure> {
         };
     }
     let made = EnrollmentToken::make(&setup, arguments.valid, arguments.uses, SystemTime::now());
-    let (token, text) = made.map_err(failure)?;
-    apply(&setup)?;
+    let (token, text) = made.map_err(server_failure)?;
+    reload_server(&setup)?;
     terminal::print_message(format_args!(
         "token {} enrolls up to {} new agents until {}; on each machine: prony agent --creds \
          FILE; to revoke it: prony fleet token --revoke {}",
@@ -52,17 +52,17 @@ pub(crate) fn run(arguments: &TokenArgs) -> Result<Ending, Failure> {
 }
 
 /// Returns the setup of the running server that uses `folder`.
-fn running(folder: &Path) -> Result<ServerSetup, Failure> {
+fn running_server(folder: &Path) -> Result<ServerSetup, Failure> {
     let none = || {
         Failure::refused(format!(
             "`prony fleet up` is not running on {}; start it first (it enrolls the agents)",
             folder.display()
         ))
     };
-    let Some(known) = KnownServer::read(folder).map_err(failure)? else {
+    let Some(known) = KnownServer::read(folder).map_err(server_failure)? else {
         return Err(none());
     };
-    match FolderLock::hold(folder).map_err(failure)? {
+    match FolderLock::hold(folder).map_err(server_failure)? {
         Some(_) => Err(none()),
         None => Ok(ServerSetup {
             folder: folder.to_owned(),
@@ -74,14 +74,14 @@ fn running(folder: &Path) -> Result<ServerSetup, Failure> {
 }
 
 /// Updates the server's configuration and reloads it.
-fn apply(setup: &ServerSetup) -> Result<(), Failure> {
-    let prepared = setup.prepare().map_err(failure)?;
-    prepared.reload().map_err(failure)
+fn reload_server(setup: &ServerSetup) -> Result<(), Failure> {
+    let prepared = setup.prepare().map_err(server_failure)?;
+    prepared.reload().map_err(server_failure)
 }
 
-fn list(folder: &Path) -> Result<Ending, Failure> {
+fn list_tokens(folder: &Path) -> Result<Ending, Failure> {
     let now = SystemTime::now();
-    let mut tokens = EnrollmentToken::all(folder).map_err(failure)?;
+    let mut tokens = EnrollmentToken::all(folder).map_err(server_failure)?;
     tokens.retain(|token| token.is_open(now));
     tokens.sort_by(|one, other| one.expires.cmp(&other.expires));
     if tokens.is_empty() {

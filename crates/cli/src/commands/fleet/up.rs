@@ -28,12 +28,12 @@ pub(crate) fn run(arguments: &UpArgs) -> Result<Ending, Failure> {
         }
         None => default_folder()?,
     };
-    let lock = FolderLock::hold(&folder).map_err(failure)?;
-    let known = KnownServer::read(&folder).map_err(failure)?;
+    let lock = FolderLock::hold(&folder).map_err(server_failure)?;
+    let known = KnownServer::read(&folder).map_err(server_failure)?;
     match (lock, known) {
         (Some(_lock), known) if arguments.keys_only => {
             let setup = setup(arguments, &folder, known)?;
-            let prepared = setup.prepare().map_err(failure)?;
+            let prepared = setup.prepare().map_err(server_failure)?;
             terminal::print_message(format_args!(
                 "keys and nats.conf are in {}",
                 folder.display()
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &UpArgs) -> Result<Ending, Failure> {
             Ok(Ending::Done)
         }
         (Some(lock), known) => serve(arguments, &folder, known, &lock),
-        (None, Some(known)) => add(arguments, &folder, &known),
+        (None, Some(known)) => add_agents(arguments, &folder, &known),
         (None, None) => Err(Failure::refused(format!(
             "another `prony fleet up` is starting on {}; try again",
             folder.display()
@@ -77,9 +77,9 @@ fn serve(
     // If an earlier process was killed, its server may still occupy the address.
     lock.end_leftover();
     // Check the address before storing it.
-    setup.listen = server::free_address(setup.listen).map_err(failure)?;
-    let prepared = setup.prepare().map_err(failure)?;
-    let mut server = prepared.start().map_err(failure)?;
+    setup.listen = server::free_address(setup.listen).map_err(server_failure)?;
+    let prepared = setup.prepare().map_err(server_failure)?;
+    let mut server = prepared.start().map_err(server_failure)?;
     let link = connect(&prepared, &Role::Coordinator)?;
     link.prepare_server().map_err(Failure::refused)?;
     drop(link);
@@ -92,7 +92,7 @@ fn serve(
     ));
     print_commands(&setup, &prepared);
     let registrar = Registrar::new(&setup, &prepared);
-    if wait(&mut server, &signalled, registrar) {
+    if wait_for_end(&mut server, &signalled, registrar) {
         Ok(Ending::Done)
     } else {
         Err(Failure::refused(format!(
@@ -103,7 +103,7 @@ fn serve(
 }
 
 /// Enrolls agents until a signal arrives or the server exits. Returns true if a signal arrived.
-fn wait(
+fn wait_for_end(
     server: &mut ServerProcess,
     signalled: &mpsc::Receiver<()>,
     mut registrar: Registrar,
@@ -124,7 +124,7 @@ fn wait(
 }
 
 /// Adds agents to a server that another process runs.
-fn add(arguments: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Failure> {
+fn add_agents(arguments: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Failure> {
     if let Some(listen) = arguments.listen.filter(|listen| *listen != known.listen) {
         return Err(Failure::refused(format!(
             "the server for {} is already running on {}; stop it before changing --listen to \
@@ -134,8 +134,8 @@ fn add(arguments: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending,
         )));
     }
     let setup = setup(arguments, folder, Some(known.clone()))?;
-    let prepared = setup.prepare().map_err(failure)?;
-    prepared.reload().map_err(failure)?;
+    let prepared = setup.prepare().map_err(server_failure)?;
+    prepared.reload().map_err(server_failure)?;
     let last = prepared.agents().last().cloned().map(Role::Agent);
     connect(&prepared, last.as_ref().unwrap_or(&Role::Coordinator))?;
     terminal::print_message(format_args!(
@@ -169,7 +169,7 @@ fn setup(
         [] if before.listen.ip() == listen.ip() => before.names,
         arguments => arguments.to_vec(),
     };
-    let names = reachable(listen, names)?;
+    let names = reachable_names(listen, names)?;
     let numbered =
         |count: u16| (1..=count).map(|n| AgentName::from_hostname(&format!("agent-{n}")));
     let agents = match (arguments.agents, &arguments.agent[..]) {
@@ -186,7 +186,7 @@ fn setup(
 }
 
 /// Returns the names at which agents reach a server that listens on the address `listen`.
-fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Failure> {
+fn reachable_names(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Failure> {
     let ip = listen.ip();
     match names.first() {
         None if ip.is_unspecified() => Err(Failure::wrong(format!(
@@ -235,7 +235,7 @@ fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
     terminal::print(&lines);
 }
 
-pub(crate) fn failure(error: ServerError) -> Failure {
+pub(crate) fn server_failure(error: ServerError) -> Failure {
     match error {
         ServerError::File(path, error) => Failure::file(path.display(), &error),
         ServerError::Unfit(..) | ServerError::Credentials(_) | ServerError::Reserved(_) => {
@@ -253,7 +253,7 @@ mod tests {
     fn a_name_must_resolve_to_the_servers_address() {
         let names = |listen: &str, names: &[&str]| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            reachable(listen.parse().unwrap(), names)
+            reachable_names(listen.parse().unwrap(), names)
         };
         assert_eq!(names("127.0.0.1:1", &[]).unwrap(), ["127.0.0.1"]);
         assert_eq!(names("10.0.0.1:1", &[]).unwrap(), ["10.0.0.1"]);

@@ -13,7 +13,7 @@ use crate::session::Session;
 
 /// Generates the load with agents and shows its progress. Returns the record, and whether the load
 /// was interrupted; `None` if it was interrupted before its start.
-pub(crate) fn run(
+pub(crate) fn send_by_agents(
     arguments: &LoadArgs,
     choice: &AgentChoice,
     abort_rules: Option<&AbortRules>,

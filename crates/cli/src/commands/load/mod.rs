@@ -25,18 +25,21 @@ use crate::{command_line, gating, scripts};
 
 /// Runs `prony load`.
 pub(crate) fn run(arguments: &LoadArgs) -> Result<Ending, Failure> {
-    let conditions = conditions(arguments)?;
+    let conditions = exit_conditions(arguments)?;
     let abort_rules = AbortRules::read(&arguments.abort_if, arguments.abort_window)
         .map_err(|error| Failure::wrong_abort_rules(&error))?;
     scripts::check_syntax(&arguments.load.settings)?;
     match &arguments.agents.agents {
-        Some(choice) => by_agents(arguments, choice, conditions, abort_rules.as_ref()),
-        None => here(arguments, conditions, abort_rules.as_ref()),
+        Some(choice) => run_by_agents(arguments, choice, conditions, abort_rules.as_ref()),
+        None => run_here(arguments, conditions, abort_rules.as_ref()),
     }
 }
 
 /// Opens the outputs of a load.
-fn results(arguments: &LoadArgs, conditions: Vec<LoadCondition>) -> Result<LoadResults, Failure> {
+fn open_results(
+    arguments: &LoadArgs,
+    conditions: Vec<LoadCondition>,
+) -> Result<LoadResults, Failure> {
     let mut results = LoadResults::open([
         ("--json", arguments.json.as_deref()),
         ("--csv", arguments.csv.as_deref()),
@@ -51,7 +54,7 @@ fn results(arguments: &LoadArgs, conditions: Vec<LoadCondition>) -> Result<LoadR
 }
 
 /// Runs a load on agents.
-fn by_agents(
+fn run_by_agents(
     arguments: &LoadArgs,
     choice: &AgentChoice,
     conditions: Vec<LoadCondition>,
@@ -69,9 +72,9 @@ fn by_agents(
             "--wait-for-server with --agents: agents don't wait (remove one of the flags)",
         ));
     }
-    let results = results(arguments, conditions)?;
+    let results = open_results(arguments, conditions)?;
     let session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
-    let ended = by_agents::run(arguments, choice, abort_rules, &session)?;
+    let ended = by_agents::send_by_agents(arguments, choice, abort_rules, &session)?;
     let Some((mut record, interrupted)) = ended else {
         return Ok(Ending::Interrupted);
     };
@@ -80,14 +83,14 @@ fn by_agents(
 }
 
 /// Runs a load in this process.
-fn here(
+fn run_here(
     arguments: &LoadArgs,
     conditions: Vec<LoadCondition>,
     abort_rules: Option<&AbortRules>,
 ) -> Result<Ending, Failure> {
     let settings = &arguments.load.settings;
-    let spec = resolve(arguments.url.as_deref(), settings)?;
-    let results = results(arguments, conditions)?;
+    let spec = resolve_load(arguments.url.as_deref(), settings)?;
+    let results = open_results(arguments, conditions)?;
     let session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
     for finding in spec.forecast() {
         session.progress().warn(&finding.text);
@@ -110,7 +113,7 @@ fn here(
         abort_rules,
         abort: &|_| control.stop(),
     };
-    let send = || send(&spec, &control, script.as_deref());
+    let send = || send_load(&spec, &control, script.as_deref());
     let (sent, aborted) = session.observe_load(load, send);
     let ScriptedRun {
         mut record,
@@ -136,7 +139,7 @@ fn command_of(arguments: &LoadArgs) -> String {
 }
 
 /// Sends the load, with its script if it has one.
-fn send(
+fn send_load(
     spec: &LoadSpec,
     control: &Arc<Control>,
     script: Option<&dyn LoadedScript>,
@@ -183,7 +186,7 @@ fn load_script(
 }
 
 /// The conditions of `--fail-if` and `--require`.
-fn conditions(arguments: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
+fn exit_conditions(arguments: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
     let mut all = gating::parse_all("--fail-if", &arguments.fail_if, LoadCondition::parse)?;
     let required = gating::parse_all("--require", &arguments.require, LoadCondition::require)?;
     all.extend(required);
@@ -191,7 +194,10 @@ fn conditions(arguments: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
 }
 
 /// Resolves the settings from the command line into a load specification.
-pub(crate) fn resolve(url: Option<&str>, settings: &LoadSettings) -> Result<LoadSpec, Failure> {
+pub(crate) fn resolve_load(
+    url: Option<&str>,
+    settings: &LoadSettings,
+) -> Result<LoadSpec, Failure> {
     settings.resolve(url).map_err(|error| match error {
         SpecError::Environment(_) => Failure::refused(error),
         SpecError::Settings(_) | SpecError::Name { .. } => Failure::wrong(error),

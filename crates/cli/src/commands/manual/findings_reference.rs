@@ -28,7 +28,7 @@ pub(crate) fn markdown() -> String {
         ));
     }
     for scope in FindingScope::ALL {
-        text.push_str(&format!("\n## {}\n", title(scope)));
+        text.push_str(&format!("\n## {}\n", scope_title(scope)));
         let of_scope = FindingId::ALL.iter().filter(|id| id.info().scope == scope);
         for id in of_scope {
             text.push_str(&section(*id));
@@ -37,7 +37,7 @@ pub(crate) fn markdown() -> String {
     text
 }
 
-fn title(scope: FindingScope) -> &'static str {
+fn scope_title(scope: FindingScope) -> &'static str {
     match scope {
         FindingScope::Load => "Findings of a load",
         FindingScope::FleetLoad => "Findings of a load by several agents",

@@ -4,7 +4,7 @@
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 /// Adds the text to a page. The first heading is omitted, because the page has a title.
-pub(crate) fn write(markdown: &str, roff: &mut Roff) {
+pub(crate) fn write_roff(markdown: &str, roff: &mut Roff) {
     let mut lines = markdown.lines().peekable();
     roff.control("SH", ["DESCRIPTION"]);
     while let Some(line) = lines.next() {
@@ -123,7 +123,7 @@ mod tests {
                         ```toml\n.a = 1\n```\n\n\
                         | key | type | meaning |\n|---|---|---|\n| [`k`](#k) | a \\| b | what it is |\n";
         let mut roff = Roff::new();
-        write(markdown, &mut roff);
+        write_roff(markdown, &mut roff);
         let page = roff.render();
         for line in [
             "A \\fBb\\fR and \\fIc\\fR of d, 2 * 3.",

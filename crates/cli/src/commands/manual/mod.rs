@@ -36,24 +36,24 @@ const TOPICS: [(&str, &str); 2] = [("plan", "5"), ("findings", "7")];
 /// Prints a manual page, such as prony(1), prony-load(1) or prony-runs-prune(1), or installs all.
 pub(crate) fn man(arguments: &ManArgs) -> Result<Ending, Failure> {
     if let Some(folder) = &arguments.install {
-        return install(folder.as_deref());
+        return install_pages(folder.as_deref());
     }
     let page = match arguments.command.as_slice() {
         [topic] if TOPICS.iter().any(|(name, _)| name == topic) => {
             if arguments.markdown {
-                markdown(topic)
+                topic_markdown(topic)
             } else {
                 topic_page(topic)
             }
         }
-        words => command_page(&found(words)?)?,
+        words => command_page(&find_command(words)?)?,
     };
     terminal::print(&page);
     Ok(Ending::Done)
 }
 
 /// Writes all manual pages to `folder`, in one folder for each section of the manual.
-fn install(folder: Option<&Path>) -> Result<Ending, Failure> {
+fn install_pages(folder: Option<&Path>) -> Result<Ending, Failure> {
     let folder = match folder {
         Some(folder) => folder.to_owned(),
         None => default_folder().ok_or_else(|| {
@@ -108,7 +108,7 @@ fn command_pages(page: &clap::Command, pages: &mut Vec<(String, String)>) -> Res
     Ok(())
 }
 
-fn markdown(topic: &str) -> String {
+fn topic_markdown(topic: &str) -> String {
     match topic {
         "plan" => plan_reference::MANUAL.to_owned(),
         _ => findings_reference::markdown(),
@@ -128,14 +128,14 @@ fn topic_page(topic: &str) -> String {
     roff.control("TH", [title.as_str(), section, "", source, "prony"]);
     roff.control("SH", ["NAME"]);
     roff.text([roman(format!("prony-{topic} - {about}"))]);
-    markdown_page::write(&markdown(topic), &mut roff);
+    markdown_page::write_roff(&topic_markdown(topic), &mut roff);
     roff.control("SH", ["SEE ALSO"]);
     roff.text([bold("prony"), roman("(1)")]);
     roff.render()
 }
 
 /// Finds the command that `words` name.
-fn found(words: &[String]) -> Result<clap::Command, Failure> {
+fn find_command(words: &[String]) -> Result<clap::Command, Failure> {
     let mut page = command();
     page.build();
     for name in words {
@@ -150,7 +150,7 @@ fn found(words: &[String]) -> Result<clap::Command, Failure> {
 }
 
 fn command_page(page: &clap::Command) -> Result<String, Failure> {
-    let page = written(page).map(|page| String::from_utf8_lossy(&page).into_owned());
+    let page = command_roff(page).map(|page| String::from_utf8_lossy(&page).into_owned());
     let page = page.map_err(|error| Failure::refused(format!("manual page: {error}")))?;
     // Each rendered section starts with a macro that defines an apostrophe. Keep only the first of
     // these macros.
@@ -164,7 +164,7 @@ fn command_page(page: &clap::Command) -> Result<String, Failure> {
     Ok(format!("{preamble}{rest}"))
 }
 
-fn written(page: &clap::Command) -> std::io::Result<Vec<u8>> {
+fn command_roff(page: &clap::Command) -> std::io::Result<Vec<u8>> {
     let title = page
         .get_display_name()
         .unwrap_or(page.get_name())
@@ -183,7 +183,7 @@ fn written(page: &clap::Command) -> std::io::Result<Vec<u8>> {
     let after = sections(after.as_deref().unwrap_or_default());
     for text in &after.notes {
         roff.control("PP", []);
-        lines(&mut roff, text);
+        push_lines(&mut roff, text);
     }
     roff.to_writer(&mut out)?;
     if page.get_arguments().any(|arg| !arg.is_hide_set()) {
@@ -193,26 +193,26 @@ fn written(page: &clap::Command) -> std::io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut out)?;
     }
     let mut roff = Roff::new();
-    examples(&mut roff, &after.examples);
-    statuses(&mut roff, page.get_name());
-    environment(&mut roff, page);
-    files(&mut roff, page.get_name());
-    see_also(&mut roff, &title, page);
+    push_examples(&mut roff, &after.examples);
+    push_statuses(&mut roff, page.get_name());
+    push_environment(&mut roff, page);
+    push_files(&mut roff, page.get_name());
+    push_see_also(&mut roff, &title, page);
     roff.to_writer(&mut out)?;
     Ok(out)
 }
 
 /// The text that follows the options on a help page, split into notes and examples.
 #[derive(Debug, Default, PartialEq)]
-struct Sections {
+struct HelpSections {
     /// Paragraphs of explanation.
     notes: Vec<String>,
     /// Example commands and their descriptions.
     examples: Vec<String>,
 }
 
-fn sections(text: &str) -> Sections {
-    let mut sections = Sections::default();
+fn sections(text: &str) -> HelpSections {
+    let mut sections = HelpSections::default();
     for paragraph in text
         .split("\n\n")
         .filter(|paragraph| !paragraph.trim().is_empty())
@@ -238,7 +238,7 @@ fn sections(text: &str) -> Sections {
 }
 
 /// Adds a paragraph. Indented lines stay on separate lines.
-fn lines(roff: &mut Roff, text: &str) {
+fn push_lines(roff: &mut Roff, text: &str) {
     for line in text.lines() {
         if line.starts_with("  ") {
             roff.control("br", []);
@@ -247,7 +247,7 @@ fn lines(roff: &mut Roff, text: &str) {
     }
 }
 
-fn examples(roff: &mut Roff, examples: &[String]) {
+fn push_examples(roff: &mut Roff, examples: &[String]) {
     if examples.is_empty() {
         return;
     }
@@ -261,7 +261,7 @@ fn examples(roff: &mut Roff, examples: &[String]) {
     }
 }
 
-fn statuses(roff: &mut Roff, name: &str) {
+fn push_statuses(roff: &mut Roff, name: &str) {
     if !WITH_STATUSES.contains(&name) {
         return;
     }
@@ -273,7 +273,7 @@ fn statuses(roff: &mut Roff, name: &str) {
     }
 }
 
-fn environment(roff: &mut Roff, page: &clap::Command) {
+fn push_environment(roff: &mut Roff, page: &clap::Command) {
     let mut variables: Vec<(String, String)> = Vec::new();
     collect_variables(page, &mut variables);
     variables.push((
@@ -307,7 +307,7 @@ fn collect_variables(page: &clap::Command, variables: &mut Vec<(String, String)>
     }
 }
 
-fn files(roff: &mut Roff, name: &str) {
+fn push_files(roff: &mut Roff, name: &str) {
     if !WITH_RUNS.contains(&name) {
         return;
     }
@@ -320,7 +320,7 @@ fn files(roff: &mut Roff, name: &str) {
     )]);
 }
 
-fn see_also(roff: &mut Roff, title: &str, page: &clap::Command) {
+fn push_see_also(roff: &mut Roff, title: &str, page: &clap::Command) {
     let mut pages: Vec<String> = Vec::new();
     if let Some((parent, _)) = title.rsplit_once('-') {
         pages.push(parent.to_owned());
@@ -348,7 +348,7 @@ mod tests {
     fn text_below_a_help_is_sorted_into_sections() {
         let text =
             "Notes\nof two lines.\n\nExamples:\n  prony a    does b\n  prony c\n\nExit status: 0.";
-        let expected = Sections {
+        let expected = HelpSections {
             notes: vec!["Notes\nof two lines.".to_owned()],
             examples: vec!["prony a    does b".to_owned(), "prony c".to_owned()],
         };

@@ -21,14 +21,14 @@ pub(crate) fn markdown() -> String {
             "### {heading}\n\n| key | type | default | example | meaning |\n|---|---|---|---|---|\n"
         ));
         for key in &section.keys {
-            text.push_str(&row(key));
+            text.push_str(&key_row(key));
         }
         text.push('\n');
     }
     text
 }
 
-fn row(key: &ReferenceKey) -> String {
+fn key_row(key: &ReferenceKey) -> String {
     let code = |value: &str| {
         if value.is_empty() {
             String::new()
@@ -92,30 +92,30 @@ pub(crate) fn schema() -> String {
     let mut plan = object(TOP_LEVEL);
     let mut service = object("[service.NAME]");
     let ready = object("ready of [service.NAME]");
-    set(&mut service, "ready", json!({"anyOf": [template(), ready]}));
+    set_property(&mut service, "ready", json!({"anyOf": [template(), ready]}));
     let mut file = object("[service.NAME.files]");
     file["minProperties"] = json!(1);
     file["maxProperties"] = json!(1);
-    set(
+    set_property(
         &mut service,
         "files",
         json!({"anyOf": [template(), {"type": "object", "additionalProperties": file}]}),
     );
     let mut trials = object("[trials]");
     let blocks = object("blocks of [trials]");
-    set(
+    set_property(
         &mut trials,
         "blocks",
         json!({"anyOf": [integer(1, u64::from(prony_stats::BLOCKS_MAX)), blocks]}),
     );
     let named = |of: Value| json!({"type": "object", "additionalProperties": of});
-    set(&mut plan, "service", named(service));
-    set(&mut plan, "trials", trials);
-    set(&mut plan, "load", object("[load]"));
-    set(&mut plan, "place", named(object("[place.NAME]")));
-    set(&mut plan, "link", named(object("[link.NAME]")));
-    set(&mut plan, "telemetry", object("[telemetry]"));
-    set(
+    set_property(&mut plan, "service", named(service));
+    set_property(&mut plan, "trials", trials);
+    set_property(&mut plan, "load", object("[load]"));
+    set_property(&mut plan, "place", named(object("[place.NAME]")));
+    set_property(&mut plan, "link", named(object("[link.NAME]")));
+    set_property(&mut plan, "telemetry", object("[telemetry]"));
+    set_property(
         &mut plan,
         "factors",
         named(json!({"type": ["array", "string"]})),
@@ -135,7 +135,7 @@ pub(crate) fn schema() -> String {
 }
 
 /// Replaces the schema of a property and keeps its description.
-fn set(object: &mut Value, property: &str, mut schema: Value) {
+fn set_property(object: &mut Value, property: &str, mut schema: Value) {
     let old = &mut object["properties"][property];
     if let Some(description) = old.get("description") {
         schema["description"] = description.clone();

@@ -8,12 +8,12 @@ use prony_stats::gate::GateResult;
 use super::outputs::{DataOutputs, ReportOutputs, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{GateSettings, Verdicts, print_text};
+use crate::gating::{GateSettings, JudgedRuns, print_text};
 use crate::output::load_results;
-use crate::output::put;
+use crate::output::write_output;
 use crate::terminal;
 
-pub(super) fn run(
+pub(super) fn report_one_run(
     arguments: &ReportArgs,
     gating: GateSettings,
     stored: Stored,
@@ -28,7 +28,7 @@ pub(super) fn run(
         )));
     }
     let outputs = ReportOutputs::open(arguments)?;
-    let mut verdicts = Verdicts {
+    let mut verdicts = JudgedRuns {
         new: &stored,
         old: None,
         runs: None,
@@ -99,18 +99,18 @@ fn write_experiment(
     gates: &[GateResult],
 ) -> Result<(), Failure> {
     let verdict = &experiment.verdict;
-    put(outputs.csv, || csv::verdict(verdict))?;
-    put(outputs.openmetrics, || openmetrics::experiment(experiment))?;
+    write_output(outputs.csv, || csv::verdict(verdict))?;
+    write_output(outputs.openmetrics, || openmetrics::experiment(experiment))?;
     put_tables(outputs.tables.as_deref(), || {
         data::experiment(experiment, gates)
     })?;
     let json = serde_json::to_string_pretty(verdict).map_err(Failure::refused)?;
-    put(outputs.json, || format!("{json}\n"))
+    write_output(outputs.json, || format!("{json}\n"))
 }
 
 fn write_load(outputs: DataOutputs, record: &Record) -> Result<(), Failure> {
-    put(outputs.csv, || csv::series(record))?;
-    put(outputs.openmetrics, || openmetrics::load(record))?;
+    write_output(outputs.csv, || csv::series(record))?;
+    write_output(outputs.openmetrics, || openmetrics::load(record))?;
     put_tables(outputs.tables.as_deref(), || data::load(record))?;
-    put(outputs.json, || record.to_json())
+    write_output(outputs.json, || record.to_json())
 }

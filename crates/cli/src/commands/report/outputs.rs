@@ -10,7 +10,7 @@ use super::browser::Browsers;
 use crate::arguments::ReportArgs;
 use crate::ending::Failure;
 use crate::output::replaced_file::replace;
-use crate::output::{Output, check_distinct, put, report_lost};
+use crate::output::{Output, check_distinct, report_lost, write_output};
 
 /// The requested output files, open for writing.
 pub(super) struct ReportOutputs {
@@ -80,14 +80,14 @@ impl ReportOutputs {
     /// Writes the human-readable files. Returns the machine-readable files, which are not written
     /// yet.
     pub(super) fn write_document(self, report: &Document) -> Result<DataOutputs, Failure> {
-        put(self.html, || html::render(report))?;
+        write_output(self.html, || html::render(report))?;
         if let Some((browsers, output)) = self.pdf {
             match browsers.print(&html::render(report)) {
                 Ok(pdf) => output.write_bytes(&pdf)?,
                 Err(error) => report_lost(format!("--pdf: {error}")),
             }
         }
-        put(self.markdown, || markdown::render(report))?;
+        write_output(self.markdown, || markdown::render(report))?;
         if let Some(dir) = &self.svg {
             let charts = svg::render(report).into_iter();
             write_all("--svg", dir, charts.map(|chart| (chart.name, chart.svg)))?;

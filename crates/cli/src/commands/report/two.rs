@@ -6,12 +6,12 @@ use prony_report::{Document, csv, data, text};
 use super::outputs::{ReportOutputs, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{GateSettings, Verdicts, print_text};
-use crate::output::put;
+use crate::gating::{GateSettings, JudgedRuns, print_text};
+use crate::output::write_output;
 use crate::terminal;
 
 /// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.
-pub(super) fn run(
+pub(super) fn report_two_runs(
     arguments: &ReportArgs,
     gating: GateSettings,
     old: Option<Stored>,
@@ -33,7 +33,7 @@ pub(super) fn run(
     }
     let outputs = ReportOutputs::open(arguments)?;
     let document = gating.compare((&old, labels[0]), (&new, labels[1]));
-    let mut verdicts = Verdicts {
+    let mut verdicts = JudgedRuns {
         new: &new,
         old: Some((&old, labels[0])),
         runs: Some(document),
@@ -50,10 +50,10 @@ pub(super) fn run(
             print_text(is_text, &text::gates(&gates, options))
         }
         let outputs = outputs.write_document(&report)?;
-        put(outputs.csv, || csv::runs(document))?;
+        write_output(outputs.csv, || csv::runs(document))?;
         put_tables(outputs.tables.as_deref(), || data::runs(document))?;
         let json = serde_json::to_string_pretty(document).map_err(Failure::refused)?;
-        put(outputs.json, || format!("{json}\n"))?;
+        write_output(outputs.json, || format!("{json}\n"))?;
     }
     gating.finish(Ending::Done, &verdicts, &gates)
 }

@@ -15,7 +15,7 @@ use crate::output::JsonOutput;
 use crate::runs_folder::RUNS_DIR;
 use crate::terminal;
 
-use crate::runs_folder::catalog::{self, StoredRun, list, newest, resolve};
+use crate::runs_folder::catalog::{self, StoredRun, list_runs, newest_run, resolve_run};
 
 /// Maximum length of a question in the table, in characters.
 const QUESTION_CHARS_MAX: usize = 40;
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &RunsArgs) -> Result<Ending, Failure> {
         None => show(&arguments.dir, arguments.json.as_deref()),
         Some(RunsCommand::Open { run }) => open(run.as_deref()),
         Some(RunsCommand::Name { run, name, .. }) => match name {
-            Some(name) => catalog::name(run, name),
+            Some(name) => catalog::name_run(run, name),
             None => catalog::delete_name(run),
         },
         Some(RunsCommand::Rm { runs, yes }) => removal::remove(runs, *yes),
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &RunsArgs) -> Result<Ending, Failure> {
 
 fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
     let json = JsonOutput::open(json)?;
-    let runs = list(dir)?;
+    let runs = list_runs(dir)?;
     let print = || {
         if runs.is_empty() {
             terminal::print_message(format_args!("no runs in {}", dir.display()))
@@ -56,7 +56,7 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
             terminal::print(&table(dir, &runs).to_text(""))
         }
     };
-    json.show(print, &catalog::document(dir, &runs))?;
+    json.show(print, &catalog::list_document(dir, &runs))?;
     Ok(Ending::Done)
 }
 
@@ -86,8 +86,8 @@ fn table(dir: &Path, runs: &[StoredRun]) -> Table {
 /// Opens a report in a browser, without waiting for the browser.
 fn open(run: Option<&Path>) -> Result<Ending, Failure> {
     let dir = match run {
-        Some(run) => resolve(run),
-        None => newest()?,
+        Some(run) => resolve_run(run),
+        None => newest_run()?,
     };
     let page = dir.join("report.html");
     if !page.is_file() {

@@ -12,7 +12,7 @@ use prony_report::table::plain;
 use crate::commands::study::built_in_studies;
 use crate::ending::{Ending, Failure};
 use crate::runs_folder::catalog::{
-    self, RunState, is_run_folder, is_running, links_to, not_a_run, resolve,
+    self, RunState, is_run_folder, is_running, links_to, not_a_run, resolve_run,
 };
 use crate::terminal;
 
@@ -34,7 +34,7 @@ pub(super) struct KeepRule {
 pub(super) fn remove(paths: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     let mut runs: Vec<PathBuf> = Vec::new();
     for path in paths {
-        let run = resolve(path);
+        let run = resolve_run(path);
         // If the path is a name, remove the run that it refers to.
         let run = if run.is_symlink() {
             fs::canonicalize(&run).map_err(|e| Failure::file(run.display(), &e))?
@@ -74,7 +74,7 @@ pub(super) fn prune(
         ));
     }
     let now = SystemTime::now();
-    let runs = catalog::list(dir)?.into_iter().enumerate();
+    let runs = catalog::list_runs(dir)?.into_iter().enumerate();
     let removed = runs.filter(|(index, run)| {
         let is_newest = kept.newest.is_some_and(|keep| *index < keep);
         let is_young = kept.younger_than.is_some_and(|age| {

@@ -109,7 +109,7 @@ fn what_all_variants_need_is_refused() {
 }
 
 #[test]
-fn levels_can_be_typed() {
+fn levels_can_be_added() {
     let text = with_level(
         PLAN,
         "stack={ name = \"slow\", wrapper = [\"nice\", \"-n\", \"9\"] }",

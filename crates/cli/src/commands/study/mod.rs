@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &StudyArgs) -> Result<Ending, Failure> {
     match &arguments.command {
         StudyCommand::List => Ok(list()),
         StudyCommand::Show { name } => show(name),
-        StudyCommand::Run(run) => start(run),
+        StudyCommand::Run(run) => run_study(run),
         StudyCommand::Copy { name, dir } => copy(name, dir),
     }
 }
@@ -52,14 +52,14 @@ fn list() -> Ending {
 }
 
 fn show(name: &str) -> Result<Ending, Failure> {
-    let study = find(name)?;
-    let (readme, plan) = (text(study, "README.md"), text(study, "plan.toml"));
+    let study = find_study(name)?;
+    let (readme, plan) = (file_text(study, "README.md"), file_text(study, "plan.toml"));
     terminal::print(&format!("{}\n\n## plan.toml\n\n{plan}", readme.trim_end()));
     Ok(Ending::Done)
 }
 
 fn copy(name: &str, dir: &Path) -> Result<Ending, Failure> {
-    let study = find(name)?;
+    let study = find_study(name)?;
     match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
         Ok(true) => {
             let what = format!("{} is not empty; name a new folder", dir.display());
@@ -69,7 +69,7 @@ fn copy(name: &str, dir: &Path) -> Result<Ending, Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(Failure::wrong(format!("{}: {error}", dir.display()))),
     }
-    write(study, dir)?;
+    write_files(study, dir)?;
     let plan = dir.join("plan.toml");
     terminal::print(&format!(
         "copied study {name} to {dir}; edit {plan}, then run: prony compare {plan}\n",
@@ -79,8 +79,8 @@ fn copy(name: &str, dir: &Path) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn start(arguments: &StudyRunArgs) -> Result<Ending, Failure> {
-    let study = find(&arguments.name)?;
+fn run_study(arguments: &StudyRunArgs) -> Result<Ending, Failure> {
+    let study = find_study(&arguments.name)?;
     if let Some(dir) = &arguments.run.resume {
         let plan = plan_file::stored_plan(dir)?;
         if !dir.join(FOLDER).is_dir() || plan.question != question(study) {
@@ -114,10 +114,10 @@ fn start(arguments: &StudyRunArgs) -> Result<Ending, Failure> {
 /// the command line, and removes variants that this machine can't run.
 fn unpacked(study: &Dir<'_>, into: &Path, arguments: &StudyRunArgs) -> Result<Plan, Failure> {
     let into = std::path::absolute(into).map_err(Failure::refused)?;
-    write(study, &into)?;
+    write_files(study, &into)?;
     let path = into.join("plan.toml");
     let adapted = |name: &str| {
-        let mut text = text(study, name).to_owned();
+        let mut text = file_text(study, name).to_owned();
         for level in &arguments.level {
             text = adapt::with_level(&text, level)?;
         }
@@ -157,14 +157,14 @@ fn unpacked(study: &Dir<'_>, into: &Path, arguments: &StudyRunArgs) -> Result<Pl
     Ok(plan)
 }
 
-fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
+fn write_files(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, error: std::io::Error| Failure::file(path.display(), &error);
     fs::create_dir_all(into).map_err(|error| failed(into, error))?;
     for entry in dir.entries() {
         match entry {
             // Skip Python's bytecode cache, which isn't part of a study.
             DirEntry::Dir(dir) if dir.path().ends_with("__pycache__") => {}
-            DirEntry::Dir(dir) => write(dir, &into.join(file_name(dir.path())))?,
+            DirEntry::Dir(dir) => write_files(dir, &into.join(file_name(dir.path())))?,
             DirEntry::File(file) => {
                 let path = into.join(file_name(file.path()));
                 fs::write(&path, file.contents()).map_err(|error| failed(&path, error))?;
@@ -178,7 +178,7 @@ fn file_name(path: &Path) -> PathBuf {
     path.file_name().map(PathBuf::from).unwrap_or_default()
 }
 
-fn find(name: &str) -> Result<&'static Dir<'static>, Failure> {
+fn find_study(name: &str) -> Result<&'static Dir<'static>, Failure> {
     let known = || STUDIES.dirs().map(name_of).collect::<Vec<_>>().join(", ");
     STUDIES
         .dirs()
@@ -196,14 +196,14 @@ fn name_of<'d>(study: &'d Dir<'_>) -> &'d str {
 }
 
 /// Returns the content of a study's file, or an empty string if the file doesn't exist.
-fn text<'d>(study: &'d Dir<'_>, name: &str) -> &'d str {
+fn file_text<'d>(study: &'d Dir<'_>, name: &str) -> &'d str {
     let file = study.get_file(study.path().join(name));
     file.and_then(|file| file.contents_utf8())
         .unwrap_or_default()
 }
 
 fn question(study: &Dir<'_>) -> String {
-    let plan: toml::Table = text(study, "plan.toml").parse().unwrap_or_default();
+    let plan: toml::Table = file_text(study, "plan.toml").parse().unwrap_or_default();
     let question = plan.get("question").and_then(toml::Value::as_str);
     question.unwrap_or_default().to_owned()
 }
@@ -217,17 +217,21 @@ mod tests {
         assert!(STUDIES.dirs().count() > 0);
         for study in STUDIES.dirs() {
             assert!(!question(study).is_empty(), "{}", name_of(study));
-            assert!(!text(study, "README.md").is_empty(), "{}", name_of(study));
+            assert!(
+                !file_text(study, "README.md").is_empty(),
+                "{}",
+                name_of(study)
+            );
         }
     }
 
     #[test]
     fn a_study_is_written_unchanged() {
         let scratch = tempfile::tempdir().unwrap();
-        let study = find("gunicorn-sockets").unwrap();
-        write(study, scratch.path()).unwrap();
+        let study = find_study("gunicorn-sockets").unwrap();
+        write_files(study, scratch.path()).unwrap();
         let plan = fs::read_to_string(scratch.path().join("plan.toml")).unwrap();
-        assert_eq!(plan, text(study, "plan.toml"));
+        assert_eq!(plan, file_text(study, "plan.toml"));
         assert!(scratch.path().join("shop/wsgi.py").is_file());
     }
 }

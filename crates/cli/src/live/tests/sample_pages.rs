@@ -9,11 +9,11 @@ use prony_record::{
 use prony_report::number;
 use prony_stats::{Effect, Metric, Verdict};
 
-use crate::live::agents::Agents;
+use crate::live::agents::AgentStates;
 use crate::live::bracket::{Bracket, BracketStep};
 use crate::live::capacity_state::CapacityState;
 use crate::live::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
-use crate::live::follower::{GeneratorUse, LoadFigures, RatePoint, Times, TimesPoint};
+use crate::live::follower::{GeneratorUse, LoadFigures, RatePoint, TimePercentiles, TimesPoint};
 use crate::live::rounds::Rounds;
 
 /// A page and the state that it shows.
@@ -98,7 +98,7 @@ fn closed() -> LoadFigures {
         ok_per_s: 51_204.0,
         is_ok_known: true,
         bytes_in_per_s: 6.2e6,
-        recent: Times {
+        recent: TimePercentiles {
             count: 250_000,
             percentiles: [
                 (412.0, false),
@@ -108,7 +108,7 @@ fn closed() -> LoadFigures {
             ],
             max: (12_600.0, false),
         },
-        all: Times {
+        all: TimePercentiles {
             count: 612_004,
             percentiles: [
                 (410.0, false),
@@ -289,12 +289,12 @@ fn by_agents() -> LoadFigures {
     let mut figures = open();
     figures.busy = None;
     figures.findings.clear();
-    figures.agents = Some(Agents {
+    figures.agents = Some(AgentStates {
         all: 4,
         loading: 3,
         quiet: vec![("agent-3".to_owned(), Duration::from_millis(4_250))],
         lost: vec!["agent-2".to_owned()],
-        ..Agents::default()
+        ..AgentStates::default()
     });
     figures
 }
@@ -308,9 +308,9 @@ fn getting_ready() -> LoadFigures {
             ..LoadInfo::default()
         },
         elapsed: Duration::from_millis(1_240),
-        agents: Some(Agents {
+        agents: Some(AgentStates {
             all: 2,
-            ..Agents::default()
+            ..AgentStates::default()
         }),
         ..LoadFigures::default()
     }
@@ -410,10 +410,10 @@ fn experiment_by_agents() -> ExperimentState {
     state.cpu.retain(|cpu| cpu.name != "generator");
     if let Some(load) = &mut state.load {
         load.busy = None;
-        load.agents = Some(Agents {
+        load.agents = Some(AgentStates {
             all: 2,
             loading: 2,
-            ..Agents::default()
+            ..AgentStates::default()
         });
     }
     state

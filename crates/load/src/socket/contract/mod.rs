@@ -1,4 +1,5 @@
-//! Tests of the contract in [`super::Sockets`], applied to every backend over real sockets.
+//! Tests of the contracts in [`super::Sockets`], [`super::ByteSockets`] and
+//! [`super::StreamSockets`], applied to every backend.
 //!
 //! Each rule is a function over any backend. The macro at the end of the file turns the rules into
 //! tests for each backend and each kind of socket.
@@ -7,6 +8,7 @@ mod apparatus;
 mod closing;
 mod connecting;
 mod link;
+mod streams;
 mod transfer;
 mod waiting;
 

@@ -65,6 +65,14 @@ pub(crate) enum EventKind {
     Malformed(StreamFault),
 }
 
+impl EventKind {
+    /// Returns true if the event ends its exchange.
+    #[inline]
+    pub(crate) fn ends_exchange(self) -> bool {
+        !matches!(self, EventKind::Message)
+    }
+}
+
 /// The use of a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {

@@ -95,7 +95,7 @@ impl Session {
                 Ok(tls::TlsEvent::Secured { .. }) => {}
                 // Only the first violation is reported.
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
-                Ok(tls::TlsEvent::Plain(_)) if !is_multiplexed && !events.is_empty() => {
+                Ok(tls::TlsEvent::Plain(_)) if !is_multiplexed && has_ended(events) => {
                     events.clear();
                     progress = broken(h1::Violation::BytesAfterEnd);
                 }
@@ -210,4 +210,9 @@ impl Session {
             ..tls
         }
     }
+}
+
+/// Returns true if the last event of a connection without concurrent streams ends its exchange.
+fn has_ended(events: &[ExchangeEvent]) -> bool {
+    events.last().is_some_and(|last| last.kind.ends_exchange())
 }

@@ -144,7 +144,10 @@ pub fn probe_until(
                 connection.receive(bytes, Nanos::ZERO, &mut factory, &anything, &mut buffers)
             }
         };
-        let event = buffers.events.drain(..).next();
+        let event = buffers
+            .events
+            .drain(..)
+            .find(|event| event.kind.ends_exchange());
         match (event.map(|event| event.kind), progress) {
             (Some(EventKind::Response { .. } | EventKind::CallFailed { .. }), _) => {
                 return response(&mut connection, request);

@@ -156,7 +156,10 @@ impl<'a> QuicProbe<'a> {
                 expected: &anything,
             };
             let progress = self.transport.receive(KEY, &mut link, shared, Nanos::ZERO);
-            let event = buffers.events.drain(..).next();
+            let event = buffers
+                .events
+                .drain(..)
+                .find(|event| event.kind.ends_exchange());
             if let Some(EventKind::Response { .. } | EventKind::CallFailed { .. }) =
                 event.map(|event| event.kind)
             {

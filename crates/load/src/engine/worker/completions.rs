@@ -102,12 +102,12 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
         self.note_heard(index, now);
         self.note_negotiated(index);
-        let has_events = self.handle_events(index, now);
+        let has_ended = self.handle_events(index, now);
         if self.sink.body_waits.is_testing() {
             self.acknowledge_test(index);
         }
         match progress {
-            Progress::Open => self.continue_connection(index, has_events, now),
+            Progress::Open => self.continue_connection(index, has_ended, now),
             Progress::Closed => {
                 self.sink.closed_by_server(now);
                 self.close_idle(index, Close::Orderly, now);

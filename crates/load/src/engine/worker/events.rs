@@ -7,21 +7,22 @@ use crate::carrier::{Carrier, EventKind, Reason, Reuse, Transport};
 use crate::socket::Close;
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
-    /// Handles the events that the last bytes completed. Returns true if there were any.
+    /// Handles the events that the last bytes completed. Returns true if an exchange ended.
     #[inline]
     pub(super) fn handle_events(&mut self, index: u32, now: Nanos) -> bool {
         if self.connections.buffers.events.is_empty() {
             return false;
         }
         let first = self.dispatcher.slots_of(index).start;
-        let mut next = 0;
+        let (mut next, mut has_ended) = (0, false);
         // Handling one event never adds another.
         while let Some(&event) = self.connections.buffers.events.get(next) {
             next += 1;
+            has_ended |= event.kind.ends_exchange();
             self.handle_event(index, first + event.stream, event.kind, now);
         }
         self.connections.buffers.events.clear();
-        true
+        has_ended
     }
 
     #[inline]
@@ -174,16 +175,16 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
-    /// Continues an open connection, or closes it if one side no longer uses it. `has_events` is
-    /// true if an event of an exchange was handled.
+    /// Continues an open connection, or closes it if one side no longer uses it. `has_ended` is
+    /// true if an exchange ended.
     #[inline]
-    pub(super) fn continue_connection(&mut self, index: u32, has_events: bool, now: Nanos) {
+    pub(super) fn continue_connection(&mut self, index: u32, has_ended: bool, now: Nanos) {
         let Some(session) = self.connections[index].session_mut() else {
             return;
         };
         if !session.carrier.is_multiplexed() {
-            // After an event, the output was sent together with the next exchange.
-            if !has_events {
+            // After the end of an exchange, the output was sent together with the next one.
+            if !has_ended {
                 self.send_output(index);
             }
             return;

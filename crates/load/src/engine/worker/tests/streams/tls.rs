@@ -11,6 +11,8 @@ use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 
 use super::server::{NO_ERROR, goaway, limit, settings};
 use super::*;
+use crate::request::Request;
+use crate::request::script::UserStep;
 
 /// A scripted server for HTTP/1.1 and HTTP/2 behind rustls.
 pub(super) struct TlsServer {
@@ -54,6 +56,12 @@ impl TlsServer {
             two,
             links: HashMap::new(),
         }
+    }
+
+    /// Replaces the server for HTTP/1.1.
+    fn with_one(mut self, one: Box<dyn Server>) -> TlsServer {
+        self.one = one;
+        self
     }
 
     pub(super) fn with_early(mut self, early: Vec<u8>) -> TlsServer {
@@ -287,4 +295,36 @@ fn a_load_whose_handshakes_all_fail_for_over_a_second_ends() {
     let outcomes = load("--threads 1 -d 3s -c 2 -k --tls-min 1.3", server);
     assert_eq!(outcomes.finding("tls-failed"), None);
     assert_eq!(outcomes.record.totals.elapsed_s, 3.0);
+}
+
+/// A script that sends batches of two pipelined requests.
+struct Batches(Arc<Request>);
+
+impl Script for Batches {
+    fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
+        UserStep::Request(self.0.clone())
+    }
+}
+
+#[test]
+fn pipelined_responses_may_arrive_in_several_records() {
+    let response = [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n"[..],
+        &[b'a'; 90],
+    ]
+    .concat();
+    for (count, outcome) in [(2, Outcome::Ok), (3, Outcome::Protocol)] {
+        let responses = response.repeat(count);
+        let one = responding(move |_| reply([(ms(1), Step::Send(responses.clone()))]));
+        let mut config = Arc::unwrap_or_clone(config(&TLS13, &[b"http/1.1"]));
+        config.max_fragment_size = Some(64);
+        let config = Arc::new(config);
+        let server = TlsServer::new(move |_| config.clone(), steady(ms(10))).with_one(one);
+        let spec = spec("-c 1 -n 1");
+        let writer = spec.writer();
+        let two = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".repeat(2);
+        let script = Batches(writer.batch(writer.raw("GET", two), 2));
+        let outcomes = simulate_script(&spec, Box::new(server), script, CaptureSpec::default());
+        assert_eq!(outcomes.all(), [(outcome, 1)], "{count} responses");
+    }
 }

@@ -266,7 +266,7 @@ impl Script for WorkerUsers<'_> {
                         } else {
                             b"\n"
                         };
-                        siege.show(OutputLine::Plain([request.bytes(), end].concat()));
+                        siege.show(OutputLine::Plain([request.http1(), end].concat()));
                     }
                     self.active_user(user).current = Some(RequestInProgress {
                         ask,

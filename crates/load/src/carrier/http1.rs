@@ -215,7 +215,7 @@ impl ByteCarrier for H1 {
         self.stream = stream;
         self.taken = 0;
         Ok(Started {
-            bytes: request.bytes.len() as u64,
+            bytes: request.http1().len() as u64,
             sends_now: true,
         })
     }
@@ -314,12 +314,12 @@ impl ByteCarrier for H1 {
         out: &mut Vec<u8>,
     ) {
         if let Some(request) = self.stream_in_flight().and_then(request_of) {
-            out.extend_from_slice(self.take_piece(&request.bytes, limit));
+            out.extend_from_slice(self.take_piece(request.http1(), limit));
         }
     }
 
     fn unsent(&self, _stream: u32, request: &Request, in_socket: u64, _is_alone: bool) -> u64 {
-        let length = request.bytes.len();
+        let length = request.http1().len();
         let left = length.saturating_sub(self.taken) as u64;
         (left + in_socket).min(length as u64)
     }

@@ -194,12 +194,12 @@ impl ByteCarrier for H2 {
         request: &Request,
         expected: &Expectations,
     ) -> Result<Started, StartFailure> {
-        let Some(frames) = &request.frames else {
+        let Some(encoded) = request.encodings.http2() else {
             return Err(StartFailure::Never(Reason::only_http1()));
         };
         let id = self
             .http
-            .start(frames, stream)
+            .start(encoded, stream)
             .map_err(|error| match error {
                 StartError::FieldsTooLong { .. } => StartFailure::Never(Reason::NotStarted(error)),
                 _ => StartFailure::NotNow,
@@ -209,7 +209,7 @@ impl ByteCarrier for H2 {
         slot.last_stream = Some(id);
         slot.response.start(request.kind, expected);
         Ok(Started {
-            bytes: request.bytes_in_frames,
+            bytes: encoded.wire_bytes(),
             sends_now: false,
         })
     }
@@ -302,8 +302,8 @@ impl ByteCarrier for H2 {
     ) {
         if self.http.has_output() {
             self.http.take_output(out, |stream| {
-                let frames = request_of(stream).and_then(|request| request.frames.as_ref());
-                frames.map_or(&[][..], |frames| frames.body())
+                let encoded = request_of(stream).and_then(|request| request.encodings.http2());
+                encoded.map_or(&[][..], |encoded| encoded.body())
             });
         }
     }
@@ -311,13 +311,13 @@ impl ByteCarrier for H2 {
     /// The bytes in the socket are attributed to the exchange only if it is alone: those of several
     /// streams can't be told apart.
     fn unsent(&self, stream: u32, request: &Request, in_socket: u64, is_alone: bool) -> u64 {
-        let frames = request.frames.as_ref();
-        if frames.is_none_or(|frames| frames.body().is_empty()) {
+        let encoded = request.encodings.http2();
+        let Some(encoded) = encoded.filter(|encoded| !encoded.body().is_empty()) else {
             return 0;
-        }
+        };
         let last = self.streams[stream as usize].last_stream;
         let body = last.map_or(0, |stream| self.http.unsent_body_bytes(stream));
         let in_socket = if body > 0 && is_alone { in_socket } else { 0 };
-        (data_wire_bytes(body) + in_socket).min(request.bytes_in_frames)
+        (data_wire_bytes(body) + in_socket).min(encoded.wire_bytes())
     }
 }

@@ -528,7 +528,7 @@ impl StreamCarrier for H3 {
         expected: &Expectations,
         quic: &mut QuicConnection,
     ) -> Result<Started, StartFailure> {
-        let Some(encoded) = &request.http3 else {
+        let Some(encoded) = request.encodings.http3() else {
             return Err(StartFailure::Never(Reason::only_http1()));
         };
         let Some(id) = self.next_stream else {

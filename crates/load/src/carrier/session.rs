@@ -159,7 +159,7 @@ impl Session {
         }
         let h1 = self.carrier.http1()?;
         match request_of(h1.stream_in_flight()?)? {
-            RequestRef::Listed(request) => Some(h1.take_piece(&request.bytes, usize::MAX)),
+            RequestRef::Listed(request) => Some(h1.take_piece(request.http1(), usize::MAX)),
             RequestRef::Own(_) => None,
         }
     }
@@ -178,7 +178,7 @@ impl Session {
             // The request is encrypted from its own memory.
             (Some(tls), AnyCarrier::Http1(h1)) => {
                 let request = h1.stream_in_flight().and_then(request_of);
-                let request = request.map_or(&[][..], |request| &request.bytes);
+                let request = request.map_or(&[][..], Request::http1);
                 tls.take_out(h1.take_piece(request, ENCRYPTED_PIECE_BYTES), out);
             }
             (Some(tls), carrier) => {

@@ -154,7 +154,7 @@ pub fn probe_until(
             }
             (None, Progress::Secured(_)) => begin(&mut connection, request)?,
             (event, Progress::Broken(outcome, reason)) => {
-                let reason = reason.of_request(&request.bytes);
+                let reason = reason.of_request(request.http1());
                 failure(event, Progress::Broken(outcome, reason))?;
             }
             (event, progress) => failure(event, progress)?,

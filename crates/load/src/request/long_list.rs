@@ -84,6 +84,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::request::encodings::Encodings;
     use crate::settings::LoadSettings;
     use crate::spec::LoadSpec;
 
@@ -129,7 +130,7 @@ mod tests {
                 let one = short.request(index).unwrap();
                 let other = long.request(index).unwrap();
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                assert_eq!(text(&other.bytes), text(&one.bytes), "{words}");
+                assert_eq!(text(other.http1()), text(one.http1()), "{words}");
                 assert_eq!((&other.url, &other.name), (&one.url, &one.name), "{words}");
                 assert_eq!(other.closes, one.closes);
                 let target = |spec: &LoadSpec, target: u32| {
@@ -169,10 +170,12 @@ mod tests {
                 format!("https://127.0.0.1:9/item/{SERIALIZED_LINES_MAX}")
             );
             let body = format!("body {SERIALIZED_LINES_MAX}");
-            match (&last.frames, &last.http3) {
-                (Some(frames), _) => assert_eq!(frames.body(), body.as_bytes()),
-                (None, Some(_)) => {}
-                (None, None) => assert!(last.bytes.ends_with(body.as_bytes())),
+            match &last.encodings {
+                Encodings::Http1(http1) | Encodings::Http1Or2 { http1, .. } => {
+                    assert!(http1.ends_with(body.as_bytes()));
+                }
+                Encodings::Http2(http2) => assert_eq!(http2.body(), body.as_bytes()),
+                Encodings::Http3(http3) => assert_eq!(http3.body(), body.as_bytes()),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Requests: drafts, lists, templates, and their serialized form.
 
 pub(crate) mod draft;
+mod encodings;
 pub(crate) mod entries;
 pub(crate) mod expect;
 pub(crate) mod info;

@@ -144,8 +144,8 @@ impl RequestTemplate {
         };
         let parts = SerializedParts::new(draft, settings, proxy);
         let fields = FieldsTemplate::new(draft, marks, &parts)?;
-        let head_bytes = head_bytes(&marked.bytes);
-        let (head, framed) = marked.bytes.split_at(head_bytes);
+        let head_bytes = head_bytes(marked.http1());
+        let (head, framed) = marked.http1().split_at(head_bytes);
         let body = if draft.body_varies {
             BodyTemplate::Varying(marks.split(&draft.body))
         } else {
@@ -220,25 +220,26 @@ impl RequestTemplate {
                 (&varying[..], &varying[..])
             }
         };
-        request.bytes.clear();
-        self.write_head(body.len(), further, buffers, &mut request.bytes);
-        if !self.head.is_empty() {
-            request.bytes.extend_from_slice(framed);
-        }
-        if self.connection_varies {
-            request.closes = asks_to_close(&request.bytes);
+        if let Some(http1) = request.encodings.http1_mut() {
+            http1.clear();
+            self.write_head(body.len(), further, buffers, http1);
+            http1.extend_from_slice(framed);
+            if self.connection_varies {
+                request.closes = asks_to_close(http1);
+            }
         }
         if let Some(FieldsTemplate { pattern, values }) = &self.fields {
             let write = |number: usize, out: &mut Vec<u8>| buffers.write(&values[number], out);
             match pattern {
                 FieldsPattern::Http2(pattern) => {
-                    let frames = request.frames.get_or_insert_default();
-                    pattern.encode(body, further, write, frames);
-                    request.bytes_in_frames = frames.wire_bytes();
+                    if let Some(http2) = request.encodings.http2_mut() {
+                        pattern.encode(body, further, write, http2);
+                    }
                 }
                 FieldsPattern::Http3(pattern) => {
-                    let encoded = request.http3.get_or_insert_default();
-                    pattern.encode(body, further, write, encoded);
+                    if let Some(http3) = request.encodings.http3_mut() {
+                        pattern.encode(body, further, write, http3);
+                    }
                 }
             }
         }
@@ -425,13 +426,6 @@ impl Request {
         self.name.clone_from(&other.name);
         self.method.clone_from(&other.method);
         self.url.clone_from(&other.url);
-        self.frames = self.frames.take().or_else(|| {
-            let has_frames = other.frames.is_some();
-            has_frames.then(h2::EncodedRequest::default)
-        });
-        self.http3 = self.http3.take().or_else(|| {
-            let has_http3 = other.http3.is_some();
-            has_http3.then(h3::EncodedRequest::default)
-        });
+        self.encodings.adopt_versions(&other.encodings);
     }
 }

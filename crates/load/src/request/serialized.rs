@@ -9,6 +9,7 @@ use prony_protocol::h3;
 
 use crate::exchange::RequestKind;
 use crate::request::draft::RequestDraft;
+use crate::request::encodings::Encodings;
 use crate::request::protocols::Http;
 use crate::settings::{HttpVersion, LoadSettings};
 use crate::target::http_proxy::ResolvedProxy;
@@ -18,14 +19,8 @@ use crate::values::url::Url;
 /// A request in serialized form, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Bytes for HTTP/1; empty if only later versions are possible.
-    pub(crate) bytes: Vec<u8>,
-    /// Bytes for HTTP/2, if HTTP/2 is possible.
-    pub(crate) frames: Option<h2::EncodedRequest>,
-    /// Number of bytes for HTTP/2, including the frame headers.
-    pub(crate) bytes_in_frames: u64,
-    /// The request for HTTP/3, if that is used.
-    pub(crate) http3: Option<h3::EncodedRequest>,
+    /// The request for each HTTP version that may carry it.
+    pub(crate) encodings: Encodings,
     /// Kind of body that a response to this request may have.
     pub(crate) expects: Expects,
     /// The kind of exchange that the request begins.
@@ -68,14 +63,15 @@ impl Request {
         &self.url
     }
 
-    /// Bytes of the request for HTTP/1, head and body; empty if only HTTP/2 or HTTP/3 is possible.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Head and body for HTTP/1; empty if only later versions are possible.
+    #[inline]
+    pub fn http1(&self) -> &[u8] {
+        self.encodings.http1()
     }
 
     /// Returns true if the request may need more than one TCP segment.
     pub(crate) fn is_long(&self) -> bool {
-        self.bytes.len() > SEGMENT_BYTES_MIN
+        self.http1().len() > SEGMENT_BYTES_MIN
     }
 
     /// Kind of body that is expected in a response to this method.
@@ -86,13 +82,10 @@ impl Request {
         }
     }
 
-    /// Creates a request without bytes.
+    /// Creates a request with empty encodings.
     pub(crate) fn unwritten(method: &str, url: &str, target: u32) -> Request {
         Request {
-            bytes: Vec::new(),
-            frames: None,
-            bytes_in_frames: 0,
-            http3: None,
+            encodings: Encodings::Http1(Vec::new()),
             expects: Request::expects(method),
             kind: RequestKind::Single,
             idempotent: matches!(
@@ -168,6 +161,24 @@ impl<'a> SerializedParts<'a> {
         }
     }
 
+    /// Encodes the request for each HTTP version that may carry it.
+    fn encode(&self) -> Result<Encodings, RequestError> {
+        let request = self.spec();
+        let http1 = || h1::encode_request(&request);
+        let http2 = |scheme| h2::EncodedRequest::new(&request, scheme);
+        Ok(match (self.http, self.scheme()) {
+            (Http::Three, _) => {
+                Encodings::Http3(h3::EncodedRequest::new(&request, RequestScheme::Https)?)
+            }
+            (Http::Two, Some(scheme)) => Encodings::Http2(http2(scheme)?),
+            (_, Some(scheme)) => Encodings::Http1Or2 {
+                http1: http1()?,
+                http2: http2(scheme)?,
+            },
+            (_, None) => Encodings::Http1(http1()?),
+        })
+    }
+
     /// Returns true if the request is for HTTP/3.
     pub(crate) fn is_http3(&self) -> bool {
         self.http == Http::Three
@@ -204,34 +215,16 @@ pub(crate) fn encode(
         return Err(error.at(&draft.place).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);
-    let request = parts.spec();
     let wrong = |error: RequestError| {
         let text = error.to_string();
         let marks = draft.marks.as_ref();
         let text = marks.map_or(text.clone(), |marks| marks.unmark(&text));
         SpecError::from(SettingsError::from(text).at(&draft.place))
     };
-    let bytes = match parts.http {
-        Http::Two | Http::Three => Vec::new(),
-        Http::One | Http::Agreed => h1::encode_request(&request).map_err(wrong)?,
-    };
-    let scheme = parts.scheme();
-    let frames = scheme
-        .map(|scheme| h2::EncodedRequest::new(&request, scheme))
-        .transpose()
-        .map_err(wrong)?;
-    let bytes_in_frames = frames.as_ref().map_or(0, h2::EncodedRequest::wire_bytes);
-    let http3 = parts
-        .is_http3()
-        .then(|| h3::EncodedRequest::new(&request, RequestScheme::Https))
-        .transpose()
-        .map_err(wrong)?;
+    let encodings = parts.encode().map_err(wrong)?;
     Ok(Request {
-        closes: h1::asks_to_close(&bytes),
-        bytes,
-        frames,
-        bytes_in_frames,
-        http3,
+        closes: h1::asks_to_close(encodings.http1()),
+        encodings,
         origin: keeps_parts(settings).then(|| {
             Arc::new(RequestParts {
                 url: draft.url.clone(),

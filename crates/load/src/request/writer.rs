@@ -9,6 +9,7 @@ use prony_record::number;
 
 use crate::exchange::RequestKind;
 use crate::request::draft::RequestDraft;
+use crate::request::encodings::Encodings;
 use crate::request::request_list::{Requests, target_of};
 use crate::request::{Request, encode};
 use crate::settings::LoadSettings;
@@ -192,7 +193,7 @@ impl Writer {
         let request = Arc::unwrap_or_clone(request);
         // A later request of the batch may be the one that asks for the close. A blank line ends a
         // head, so the next head follows it or a body.
-        let bytes = &request.bytes;
+        let bytes = request.http1();
         let closes = (4..bytes.len())
             .filter(|&start| bytes[..start].ends_with(b"\r\n\r\n"))
             .any(|start| h1::asks_to_close(&bytes[start..]));
@@ -210,7 +211,7 @@ impl Writer {
     fn raw_at(&self, method: &str, url: &Url, target: u32, bytes: Vec<u8>) -> Arc<Request> {
         Arc::new(Request {
             closes: h1::asks_to_close(&bytes),
-            bytes,
+            encodings: Encodings::Http1(bytes),
             expects: match method {
                 "CONNECT" => Expects::Connect,
                 _ => Request::expects(method),

@@ -150,7 +150,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             let waits = !is_ready && self.dispatcher.is_waiting_on(slot, index);
             if waits || self.dispatcher.is_in_flight_on(slot, index) {
                 let request = self.dispatcher.slot(slot).request(&self.spec.requests);
-                let bytes = request.map_or(&[][..], |request| &request.bytes);
+                let bytes = request.map_or(&[][..], |request| request.http1());
                 let reason = reason.clone().map(|reason| reason.of_request(bytes));
                 self.record_end(slot, outcome, reason.as_ref(), now);
                 self.dispatcher.set_free(slot, now);

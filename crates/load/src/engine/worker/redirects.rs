@@ -88,7 +88,10 @@ struct CachedRedirect {
 
 impl CachedRedirect {
     fn bytes(&self) -> usize {
-        let request = self.next.as_ref().map_or(0, |request| request.bytes.len());
+        let request = self
+            .next
+            .as_ref()
+            .map_or(0, |request| request.encodings.len());
         // The request's body is stored twice, because the next redirect needs it.
         CACHED_OVERHEAD_BYTES + self.location.len() + 2 * request
     }

@@ -17,6 +17,7 @@ mod output;
 mod session;
 mod siege;
 mod tally;
+mod tool;
 mod wrk;
 
 use std::ffi::OsString;
@@ -24,39 +25,9 @@ use std::ffi::OsString;
 use prony_load::Notation;
 
 pub use session::{StopRequest, ToolEnding, ToolSession};
-
-/// A tool whose arguments and output are emulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
-    /// hey: <https://github.com/rakyll/hey>
-    Hey,
-    /// wrk: <https://github.com/wg/wrk>
-    Wrk,
-    /// ab, from the Apache HTTP Server.
-    Ab,
-    /// siege: <https://github.com/JoeDog/siege>
-    Siege,
-}
+pub use tool::Tool;
 
 impl Tool {
-    /// All emulated tools.
-    pub const ALL: [Tool; 4] = [Tool::Hey, Tool::Wrk, Tool::Ab, Tool::Siege];
-
-    /// Returns the name of the tool's command.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tool::Hey => "hey",
-            Tool::Wrk => "wrk",
-            Tool::Ab => "ab",
-            Tool::Siege => "siege",
-        }
-    }
-
-    /// Returns the tool with this name.
-    pub fn by_name(name: &str) -> Option<Tool> {
-        Tool::ALL.into_iter().find(|tool| tool.name() == name)
-    }
-
     /// The names of the engine's settings in the tool's messages.
     pub(crate) fn notation(self) -> Notation {
         match self {

@@ -13,8 +13,8 @@ use prony_load::{
     run_with,
 };
 
-use crate::Tool;
 use crate::output::complain;
+use crate::tool::Tool;
 
 /// Outcome of a front end, which has already written all of its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

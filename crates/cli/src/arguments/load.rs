@@ -7,7 +7,8 @@ use clap::Args;
 use prony_record::quantity;
 use tempfile::NamedTempFile;
 
-use super::{ByAgentsArgs, LoadArguments, ProgressFlag, percentile};
+use super::values::percentile;
+use super::{ByAgentsArgs, LoadArguments, ProgressFlag};
 
 /// Arguments of `prony load`.
 #[derive(Debug, Args)]

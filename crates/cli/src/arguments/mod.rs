@@ -14,11 +14,12 @@ mod origin;
 mod report;
 mod runs;
 mod study;
+mod values;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use prony_plan::Interleave;
 
 pub(crate) use agent::AgentArgs;
@@ -36,6 +37,7 @@ pub(crate) use origin::{ListenAddress, OriginArgs, QuicListen};
 pub(crate) use report::ReportArgs;
 pub(crate) use runs::{RunsArgs, RunsCommand};
 pub(crate) use study::{StudyArgs, StudyCommand, StudyRunArgs};
+pub(crate) use values::ProgressFlag;
 
 /// A load generator and an experiment lab: finds out which server setup is faster, by how much,
 /// and whether you can trust the result
@@ -110,17 +112,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page of prony, or of one of its commands
     Man(ManArgs),
-}
-
-/// Values of `--progress`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProgressFlag {
-    /// A live view on a terminal, otherwise plain lines
-    Auto,
-    /// Plain lines
-    Lines,
-    /// Warnings only
-    None,
 }
 
 /// Arguments of `prony demo`.
@@ -202,15 +193,4 @@ pub(crate) struct ManArgs {
     /// Print "plan" or "findings" as Markdown
     #[arg(long, hide = true, requires = "command")]
     pub(crate) markdown: bool,
-}
-
-/// Parses a percentile such as `99`, `99.9` or `p99`.
-fn percentile(text: &str) -> Result<f64, String> {
-    let digits = text.trim().trim_start_matches('p');
-    match digits.parse() {
-        Ok(percentile) if percentile > 0.0 && percentile <= 100.0 => Ok(percentile),
-        _ => Err(format!(
-            "\"{text}\" is not a percentile; write a number above 0 and up to 100, such as 99.9"
-        )),
-    }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{GateArgs, percentile};
+use super::GateArgs;
+use super::values::percentile;
 
 /// Arguments of `prony report`.
 #[derive(Debug, Args)]

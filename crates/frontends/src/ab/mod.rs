@@ -23,10 +23,10 @@ use prony_load::input_file::{self, DATA_BYTES_MAX};
 use prony_load::{LoadSpec, RunResult, SettingsError, SpecError};
 use prony_record::FindingId;
 
-use crate::Tool;
 use crate::local_time::LocalTime;
 use crate::output::{complain, print, print_error};
 use crate::session::{self, PeriodicCallback, ToolEnding, ToolSession, resolve_literal, run_load};
+use crate::tool::Tool;
 
 use arguments::{AbArguments, AbArgumentsError, AbCommand};
 use files::ResultFile;

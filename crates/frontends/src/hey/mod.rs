@@ -24,11 +24,11 @@ pub(crate) use self::options::NOTATION;
 use self::options::RequestDistribution;
 use self::print::{HeyResults, timeline};
 use self::watch::{CollectedRequests, HeyWatch};
-use crate::Tool;
 use crate::output::{complain, print, print_error, record_write};
 use crate::session::{
     self, PeriodicCallback, ToolEnding, ToolSession, file_error, resolve_literal,
 };
+use crate::tool::Tool;
 
 const TOOL: &str = "hey";
 

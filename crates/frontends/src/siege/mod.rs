@@ -6,6 +6,7 @@ mod challenge;
 mod clock;
 mod listed;
 mod log;
+mod notation;
 mod page;
 mod rc;
 mod report;
@@ -20,14 +21,14 @@ mod user;
 mod variables;
 mod verbose;
 
+pub(crate) use notation::NOTATION;
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_load::{
-    HttpProxy, HttpVersion, LoadSettings, LoadSpec, Notation, SettingsError, SpecError,
-};
+use prony_load::{HttpProxy, HttpVersion, LoadSettings, LoadSpec, SettingsError, SpecError};
 
 use self::arguments::SiegeArguments;
 use self::listed::{ListedRequest, Method, UrlFile};
@@ -38,9 +39,9 @@ use self::script::SiegeDirector;
 use self::settings::SiegeSettings;
 use self::user::SharedSettings;
 use self::verbose::LinePrinter;
-use crate::Tool;
 use crate::output::{complain, print, print_error};
-use crate::session::{self, PUBLIC, ToolEnding, ToolSession};
+use crate::session::{self, ToolEnding, ToolSession};
+use crate::tool::Tool;
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -53,17 +54,6 @@ pub(crate) fn run(arguments: &[OsString], session: &ToolSession) -> ToolEnding {
         Err(error) => session::report_error(&error, Tool::Siege),
     }
 }
-
-/// The engine's settings and siege's options or keys of its configuration file.
-pub(crate) const NOTATION: Notation = Notation::Options(&[
-    PUBLIC,
-    ("proxy", "proxy-host"),
-    ("connections", "-c"),
-    ("duration", "-t"),
-    ("ciphers", "ssl-ciphers"),
-    ("cert", "ssl-cert"),
-    ("key", "ssl-key"),
-]);
 
 /// Outcome of processing the arguments.
 enum PreparedRun {

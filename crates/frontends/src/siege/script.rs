@@ -13,8 +13,8 @@ use prony_load::script::{
 use prony_load::{Request, SpecError, Writer};
 use prony_record::{Nanos, Outcome};
 
-use super::NOTATION;
 use super::listed::{ListedRequest, Method};
+use super::notation::NOTATION;
 use super::page::{PAGE_BYTES_MAX, unpacked};
 use super::request::RequestForm;
 use super::response::ResponseHead;

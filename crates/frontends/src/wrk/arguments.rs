@@ -173,7 +173,7 @@ Usage: wrk <options> <url>
     -d, --duration    <T>  Duration of test           
     -t, --threads     <N>  Number of threads to use   
                                                       
-    -s, --script      <S>  WrkLoad Lua script file       
+    -s, --script      <S>  Load Lua script file       
     -H, --header      <H>  Add header to request      
         --latency          Print latency statistics   
         --timeout     <T>  Socket/request timeout     

@@ -5,7 +5,9 @@
 //! than `--timeout`) are computed from the record.
 
 mod arguments;
+mod failure;
 mod load;
+mod notation;
 mod report;
 mod request;
 mod run;
@@ -13,47 +15,18 @@ mod spectrum;
 mod units;
 mod url;
 
+pub(crate) use notation::NOTATION;
+
 use std::ffi::OsString;
 
-use prony_load::{Notation, SpecError};
-use prony_lua::ScriptFault;
-
 use crate::output::{print, print_error};
-use crate::session::{PUBLIC, ToolEnding, ToolSession};
+use crate::session::{ToolEnding, ToolSession};
 
 use arguments::{USAGE, WrkArguments, WrkError};
+use failure::WrkFailure;
 
 /// Exit status if no load ran or the script failed.
 const FAILED: ToolEnding = ToolEnding::Status(1);
-
-/// The engine's settings and wrk's options.
-pub(crate) const NOTATION: Notation = Notation::Options(&[
-    PUBLIC,
-    ("connections", "--connections"),
-    ("duration", "--duration"),
-    ("threads", "--threads"),
-    ("rate", "--rate"),
-    ("header", "--header"),
-    ("script", "--script"),
-]);
-
-/// Reason why a load can't run or has failed.
-enum WrkFailure {
-    Load(SpecError),
-    Script(ScriptFault),
-}
-
-impl From<SpecError> for WrkFailure {
-    fn from(error: SpecError) -> WrkFailure {
-        WrkFailure::Load(error)
-    }
-}
-
-impl From<ScriptFault> for WrkFailure {
-    fn from(fault: ScriptFault) -> WrkFailure {
-        WrkFailure::Script(fault)
-    }
-}
 
 /// Runs wrk's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &ToolSession) -> ToolEnding {

@@ -12,9 +12,11 @@ use prony_lua::{
 };
 
 use super::arguments::WrkArguments;
+use super::failure::WrkFailure;
 use super::load::WrkLoad;
+use super::notation::NOTATION;
+use super::request;
 use super::url::WrkUrl;
-use super::{NOTATION, WrkFailure, request};
 use crate::output::system_message;
 use crate::session::{self, ToolSession};
 

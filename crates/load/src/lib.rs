@@ -39,7 +39,7 @@ mod target;
 mod tls;
 mod values;
 
-pub use engine::findings::so_far as findings_so_far;
+pub use engine::findings::findings_so_far;
 pub use engine::meter::WorkerUtilization;
 pub use engine::progress::Control;
 pub use engine::readiness::{NotReady, wait_for_server};

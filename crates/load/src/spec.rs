@@ -228,7 +228,7 @@ impl LoadSettings {
         let listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
         sources.check(&listed.targets, bypass::is_chosen(settings))?;
-        let bypass = bypass::check(settings, &sources, &listed.targets)?;
+        let bypass = bypass::resolve_bypass(settings, &sources, &listed.targets)?;
         let connections = connections(settings)?;
         let shards = match scope.shards {
             Some(shards) => checked(shards, connections)?,
@@ -568,7 +568,7 @@ fn check_limits(
         bypass.check_ports(connections, sources, targets)?;
         return Ok(None);
     }
-    open_files::check(connections, workers)?;
+    open_files::check_open_files(connections, workers)?;
     ports::predict_shortage(connections, sources, targets)
 }
 

@@ -29,7 +29,7 @@ impl ScriptSource {
     /// Returns an error if the file can't be read or is too long.
     pub fn read(file: &Path) -> Result<ScriptSource, ScriptFault> {
         let name = file.display().to_string();
-        match input_file::read(file, TEXT_BYTES_MAX) {
+        match input_file::read_file(file, TEXT_BYTES_MAX) {
             Ok(text) => Ok(ScriptSource { name, text }),
             Err(error) => Err(ScriptFault::new(format!("{name}: cannot be read: {error}"))),
         }

@@ -85,7 +85,7 @@ fn text_of(argument: &str) -> Result<String, SettingsError> {
     let Some(file) = argument.strip_prefix('@') else {
         return Ok(argument.to_owned());
     };
-    let bytes = input_file::read(file.as_ref(), COMMAND_BYTES_MAX)
+    let bytes = input_file::read_file(file.as_ref(), COMMAND_BYTES_MAX)
         .map_err(|error| SettingsError::from(error.to_string()).at(file))?;
     input_file::decode(bytes).map_err(|error| SettingsError::from(error).at(file))
 }

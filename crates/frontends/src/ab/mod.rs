@@ -90,7 +90,7 @@ impl PreparedRun {
     /// starts.
     fn prepare(arguments: &AbArguments) -> Result<PreparedRun, AbArgumentsError> {
         let body = match &arguments.body_file {
-            Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
+            Some(path) => input_file::read_file(path, DATA_BYTES_MAX).map_err(|error| {
                 let place = format!("Could not open POST data file ({})", path.display());
                 AbArgumentsError::Value(SettingsError::from(error.to_string()).at(place))
             })?,

@@ -146,7 +146,7 @@ fn file_path(name: &[u8]) -> Result<PathBuf, SettingsError> {
 }
 
 fn read_file(file: &Path) -> Result<Vec<u8>, SettingsError> {
-    input_file::read(file, DATA_BYTES_MAX)
+    input_file::read_file(file, DATA_BYTES_MAX)
         .map_err(|error| SettingsError::from(error.to_string()).at(file.display().to_string()))
 }
 

@@ -25,7 +25,7 @@ pub(super) fn failures(
     for ((outcome, reason), count) in &noted.failures {
         let text = format!(
             "{} {:?}: {}",
-            capitalised(asked.method),
+            capitalized(asked.method),
             asked.url,
             words(*outcome, reason.as_deref(), asked)
         );
@@ -35,7 +35,7 @@ pub(super) fn failures(
 }
 
 /// Converts `GET` to `Get`.
-fn capitalised(method: &str) -> String {
+fn capitalized(method: &str) -> String {
     let (first, rest) = method.split_at_checked(1).unwrap_or((method, ""));
     first.to_owned() + &rest.to_lowercase()
 }

@@ -138,7 +138,7 @@ const UNCHANGED_EXTENSIONS: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf c
 ///
 /// The file can't be read.
 fn read_file(file: &Path) -> Result<Vec<u8>, SettingsError> {
-    input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
+    input_file::read_file(file, DATA_BYTES_MAX).map_err(|error| {
         let place = format!("unable to open file: {}", file.display());
         SettingsError::from(error.to_string()).at(place)
     })

@@ -48,7 +48,7 @@ impl RcFile {
                 remarks: Vec::new(),
             });
         };
-        let text = input_file::read(&path, TEXT_BYTES_MAX).map_err(|error| {
+        let text = input_file::read_file(&path, TEXT_BYTES_MAX).map_err(|error| {
             let place = format!("could not open {}", path.display());
             SettingsError::from(error.to_string()).at(place)
         })?;

@@ -5,7 +5,7 @@
 //! second. It takes a lock for this only if the lock is free, and otherwise tries again on its next
 //! turn. A worker never waits for a reader, and does no extra work per request.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prony_record::{Delta, Finding, LoadInfo, Nanos, RecentDeltas, Record, Recorder};
@@ -13,19 +13,22 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, RecentDeltas, Record, Record
 use crate::engine::findings;
 use crate::engine::meter::{Meter, WorkerUtilization};
 
-/// No connection attempt has ended yet, or all that have ended were refused.
-const UNDECIDED: u8 = 0;
-/// At least one connection attempt has ended without being refused.
-const REACHED: u8 = 1;
-/// All connection attempts were refused for too long, so the load ends.
-const GIVEN_UP: u8 = 2;
+/// The decision whether refused connection attempts end the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// At least one connection attempt has ended without being refused.
+    Reached,
+    /// All connection attempts were refused for too long, so the load ends.
+    GivenUp,
+}
 
 /// A handle to a running load, for other threads.
 #[derive(Debug, Default)]
 pub struct Control {
     stopped: AtomicBool,
-    /// One of `UNDECIDED`, `REACHED` and `GIVEN_UP`.
-    reach: AtomicU8,
+    /// The first decision; empty as long as no connection attempt has ended, or all that have ended
+    /// were refused.
+    reach: OnceLock<Reach>,
     counters: Vec<Counter>,
     /// Data collected from the workers. It is created on first use, because its histograms take
     /// megabytes.
@@ -126,27 +129,18 @@ impl Control {
     /// Prevents workers whose connections are refused from ending the load. Returns false if one of
     /// them has already ended it.
     pub(crate) fn rule_out_refusal(&self) -> bool {
-        self.decide_reach(REACHED) == REACHED
+        *self.reach.get_or_init(|| Reach::Reached) == Reach::Reached
     }
 
     /// Ends a load whose connections are all refused. Returns false if a worker reached the target
     /// first; then the load continues.
     pub(crate) fn give_up(&self) -> bool {
-        self.decide_reach(GIVEN_UP) == GIVEN_UP
+        *self.reach.get_or_init(|| Reach::GivenUp) == Reach::GivenUp
     }
 
     /// Returns true if [`Control::give_up`] ended the load.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.reach.load(Ordering::Relaxed) == GIVEN_UP
-    }
-
-    /// Stores `decision` unless a decision was made earlier. Returns the decision that applies.
-    fn decide_reach(&self, decision: u8) -> u8 {
-        let order = Ordering::Relaxed;
-        let first = self
-            .reach
-            .compare_exchange(UNDECIDED, decision, order, order);
-        first.map_or_else(|standing| standing, |_| decision)
+        self.reach.get() == Some(&Reach::GivenUp)
     }
 
     /// Number of requests that have finished so far, and number of failures among them in the
@@ -226,7 +220,7 @@ impl Control {
     pub fn findings(&self, info: &LoadInfo) -> Vec<Finding> {
         match self.so_far().span {
             None => Vec::new(),
-            Some(_) => findings::so_far(&self.record_so_far(info)),
+            Some(_) => findings::findings_so_far(&self.record_so_far(info)),
         }
     }
 

@@ -503,7 +503,7 @@ pub(crate) fn merge(
     record.generator.xdp = sink.xdp;
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     let reasons = Reasons::by_count(&sink.reasons);
-    record.findings = findings::of(&record, &reasons, sink.unsolicited, sink.closed);
+    record.findings = findings::findings_of(&record, &reasons, sink.unsolicited, sink.closed);
     let limited = sink.streams_limit;
     record
         .findings

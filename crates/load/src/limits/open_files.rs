@@ -32,7 +32,7 @@ pub(crate) fn needed(connections: u32, threads: u32) -> u64 {
 /// # Errors
 ///
 /// An error that names the largest load that fits.
-pub(crate) fn check(connections: u32, threads: u32) -> Result<(), SpecError> {
+pub(crate) fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     let limit = system::open_files_limit();
     let all = needed(connections, threads);
     if all <= limit {

@@ -72,7 +72,7 @@ impl<'a> QuicProbe<'a> {
                         ProbeFault::Failed(QuicEnd::outcome(end), reason)
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => {
-                        ProbeFault::NoQuic(name(target), QuicSilence::Refused(error))
+                        ProbeFault::NoQuic(target_name(target), QuicSilence::Refused(error))
                     }
                     None => ProbeFault::Connecting(error),
                 }
@@ -81,7 +81,7 @@ impl<'a> QuicProbe<'a> {
             Some(_) => Ok(probe),
             None => {
                 let silence = QuicSilence::Timeout(timeout);
-                Err(ProbeFault::NoQuic(name(target), silence).into())
+                Err(ProbeFault::NoQuic(target_name(target), silence).into())
             }
         }
     }
@@ -172,7 +172,7 @@ impl<'a> QuicProbe<'a> {
     }
 }
 
-fn name(target: &Target) -> String {
+fn target_name(target: &Target) -> String {
     target
         .peer
         .address()

@@ -351,7 +351,7 @@ impl<'a> FormIndex<'a> {
 /// and query, and are treated as ordinary text.
 pub(crate) fn base_url(input: &str) -> Result<(Url, Option<Credentials>), SpecError> {
     let (url, credentials) = credentials::split_url(input)?;
-    let pieces = template::parse(&url).unwrap_or_default();
+    let pieces = template::parse_pieces(&url).unwrap_or_default();
     let texts = pieces.iter().map(|piece| match piece {
         TextPiece::Literal(text) => text.as_str(),
         TextPiece::Placeholder(_) => "x",
@@ -391,7 +391,7 @@ fn body(
         let piece = match (&settings.body, &settings.body_file) {
             (Some(text), _) => piece(text.clone().into_bytes(), false),
             (None, Some(file)) => {
-                let bytes = input_file::read(file, DATA_BYTES_MAX).map_err(|error| {
+                let bytes = input_file::read_file(file, DATA_BYTES_MAX).map_err(|error| {
                     SettingsError::value("body_file", file.display()).text(format!(": {error}"))
                 })?;
                 piece(bytes, true)
@@ -572,7 +572,7 @@ impl Drafter<'_> {
         place: ValuePlace,
         marks: &mut Marks,
     ) -> Result<String, SettingsError> {
-        let pieces = template::parse(text).map_err(|error| SettingsError::from(error.0))?;
+        let pieces = template::parse_pieces(text).map_err(|error| SettingsError::from(error.0))?;
         marks.mark(pieces, place, self.data)
     }
 
@@ -586,7 +586,8 @@ impl Drafter<'_> {
             let path = format!("/{}", marks.mark_listed(Value::ListedPath));
             return Ok(Url { path, ..url });
         }
-        let pieces = template::parse(source.url).map_err(|error| SettingsError::from(error.0))?;
+        let pieces =
+            template::parse_pieces(source.url).map_err(|error| SettingsError::from(error.0))?;
         let before = match pieces.first() {
             Some(TextPiece::Literal(text)) => text.as_str(),
             Some(TextPiece::Placeholder(_)) | None => "",

@@ -377,7 +377,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Length of the head of a serialized request.
 fn head_bytes(bytes: &[u8]) -> usize {
-    find(bytes, HEAD_END).map_or(0, |at| at + HEAD_END.len())
+    position_of(bytes, HEAD_END).map_or(0, |at| at + HEAD_END.len())
 }
 
 /// Splits a head at its marks and, if the body varies, at the value of Content-Length.
@@ -387,7 +387,7 @@ fn head_pieces(head: &[u8], marks: &Marks, body_varies: bool) -> Vec<HeadPiece> 
         return Vec::new();
     };
     let mut pieces = Vec::new();
-    let length_at = find(fields, LENGTH).filter(|_| body_varies);
+    let length_at = position_of(fields, LENGTH).filter(|_| body_varies);
     match length_at.map(|at| fields.split_at(at + LENGTH.len())) {
         Some((before, number)) => {
             let digits = number.iter().take_while(|byte| byte.is_ascii_digit());
@@ -411,7 +411,7 @@ fn push_pieces(bytes: &[u8], marks: &Marks, pieces: &mut Vec<HeadPiece>) {
 }
 
 /// Returns the position of the first occurrence of `part`.
-fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+fn position_of(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 

@@ -209,7 +209,7 @@ pub(crate) fn encode(fields: &[FormField], seed: u64) -> Result<EncodedForm, Set
         contents.push(match &field.content {
             FieldContent::Text(text) => text.clone().into_bytes(),
             FieldContent::Upload(path) | FieldContent::FileText(path) => {
-                input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
+                input_file::read_file(path, DATA_BYTES_MAX).map_err(|error| {
                     SettingsError::of("form").text(format!(": {}: {error}", path.display()))
                 })?
             }

@@ -36,7 +36,7 @@ pub(crate) fn is_chosen(settings: &LoadSettings) -> bool {
 /// # Errors
 ///
 /// The settings contradict each other, or the interface can't be used for the load.
-pub(crate) fn check(
+pub(crate) fn resolve_bypass(
     settings: &LoadSettings,
     sources: &Sources,
     targets: &[Target],

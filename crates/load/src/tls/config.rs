@@ -223,7 +223,7 @@ fn certificates(
     setting: &'static str,
     file: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, SpecError> {
-    let text = read(setting, file)?;
+    let text = read_pem(setting, file)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
         .map_err(|error| of_file(setting, file, &error))?;
@@ -233,9 +233,9 @@ fn certificates(
     Ok(certificates)
 }
 
-fn read(setting: &'static str, file: &Path) -> Result<Vec<u8>, SpecError> {
-    let text =
-        input_file::read(file, TEXT_BYTES_MAX).map_err(|error| of_file(setting, file, &error))?;
+fn read_pem(setting: &'static str, file: &Path) -> Result<Vec<u8>, SpecError> {
+    let text = input_file::read_file(file, TEXT_BYTES_MAX)
+        .map_err(|error| of_file(setting, file, &error))?;
     if has_encrypted_key(&text) {
         let name = file.display();
         return Err(of_file(
@@ -263,7 +263,7 @@ fn private_key(cert: &Path, key: Option<&Path>) -> Result<PrivateKeyDer<'static>
         Some(key) => ("key", key),
         None => ("cert", cert),
     };
-    PrivateKeyDer::from_pem_slice(&read(setting, file)?).map_err(|error| match (error, key) {
+    PrivateKeyDer::from_pem_slice(&read_pem(setting, file)?).map_err(|error| match (error, key) {
         (pem::Error::NoItemsFound, None) => {
             let error = SettingsError::value("cert", file.display());
             let error = error.text(": contains no private key");

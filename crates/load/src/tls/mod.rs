@@ -131,7 +131,7 @@ impl NegotiatedTls {
         Negotiated {
             http: None,
             tls: version.map(|name| name.replacen("TLSv1_", "TLSv1.", 1)),
-            cipher: Some(suites::name(self.suite)),
+            cipher: Some(suites::suite_name(self.suite)),
             group: self.group.map(|group| format!("{group:?}")),
             server_key_bits: self.server_key_bits,
             alpn: self

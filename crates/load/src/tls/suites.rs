@@ -14,7 +14,7 @@ use crate::values::error::SettingsError;
 pub(super) fn default_order() -> Vec<SupportedCipherSuite> {
     let mut suites = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
     // The sort is stable, so it keeps the library's order within each kind.
-    suites.sort_by_key(|suite| !name(*suite).contains("_AES_128_"));
+    suites.sort_by_key(|suite| !suite_name(*suite).contains("_AES_128_"));
     suites.sort_by_key(|suite| suite.tls13().is_none());
     suites
 }
@@ -31,7 +31,7 @@ pub(super) fn chosen(
     names
         .iter()
         .map(|text| {
-            let suite = find(text)?;
+            let suite = find_suite(text)?;
             if versions.iter().any(|known| **known == *suite.version()) {
                 return Ok(suite);
             }
@@ -48,14 +48,14 @@ pub(super) fn chosen(
         .collect()
 }
 
-fn find(text: &str) -> Result<SupportedCipherSuite, SettingsError> {
+fn find_suite(text: &str) -> Result<SupportedCipherSuite, SettingsError> {
     let all = aws_lc_rs::ALL_CIPHER_SUITES;
     let is_meant = |suite: &&SupportedCipherSuite| {
-        let name = name(**suite);
+        let name = suite_name(**suite);
         name.eq_ignore_ascii_case(text) || openssl_name(&name).eq_ignore_ascii_case(text)
     };
     all.iter().find(is_meant).copied().ok_or_else(|| {
-        let known: Vec<_> = all.iter().map(|suite| name(*suite)).collect();
+        let known: Vec<_> = all.iter().map(|suite| suite_name(*suite)).collect();
         SettingsError::of("ciphers").text(format!(
             ": \"{text}\" is not supported by this TLS library; choose from {}",
             known.join(", ")
@@ -64,7 +64,7 @@ fn find(text: &str) -> Result<SupportedCipherSuite, SettingsError> {
 }
 
 /// IANA name of the suite; the library's own names differ for TLS 1.3.
-pub(super) fn name(suite: SupportedCipherSuite) -> String {
+pub(super) fn suite_name(suite: SupportedCipherSuite) -> String {
     let name = format!("{:?}", suite.suite());
     name.replacen("TLS13_", "TLS_", 1)
 }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn suites_are_known_by_their_iana_names() {
         for suite in aws_lc_rs::ALL_CIPHER_SUITES {
-            let name = name(*suite);
+            let name = suite_name(*suite);
             assert!(name.starts_with("TLS_"), "{name}");
             assert_eq!(one(&name).unwrap(), *suite);
         }
@@ -121,19 +121,19 @@ mod tests {
                 "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
             ),
         ] {
-            assert_eq!(name(one(openssl).unwrap()), iana);
+            assert_eq!(suite_name(one(openssl).unwrap()), iana);
         }
     }
 
     #[test]
     fn the_default_has_every_suite_once_and_aes_128_of_tls_1_3_first() {
         let mut order = default_order();
-        assert_eq!(name(order[0]), "TLS_AES_128_GCM_SHA256");
+        assert_eq!(suite_name(order[0]), "TLS_AES_128_GCM_SHA256");
         let kinds: Vec<_> = order.iter().map(|suite| suite.tls13().is_some()).collect();
         assert!(kinds.is_sorted_by(|one, next| one >= next), "{order:?}");
         let mut library = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
-        order.sort_by_key(|suite| name(*suite));
-        library.sort_by_key(|suite| name(*suite));
+        order.sort_by_key(|suite| suite_name(*suite));
+        library.sort_by_key(|suite| suite_name(*suite));
         assert_eq!(order, library);
     }
 

@@ -47,7 +47,7 @@ impl CookieJar {
     /// Stores the cookie from a Set-Cookie header in a response from `url`. Cookies that this
     /// server is not allowed to set are ignored, as in browsers.
     pub fn set(&mut self, header: &str, url: CookieUrl<'_>, now: SystemTime) {
-        let Some(cookie) = parse(header, url, now) else {
+        let Some(cookie) = parse_cookie(header, url, now) else {
             return;
         };
         let is_same = |old: &Cookie| {
@@ -181,7 +181,7 @@ fn default_path(requested: &str) -> &str {
     }
 }
 
-fn parse(header: &str, url: CookieUrl<'_>, now: SystemTime) -> Option<Cookie> {
+fn parse_cookie(header: &str, url: CookieUrl<'_>, now: SystemTime) -> Option<Cookie> {
     let mut parts = header.split(';');
     let (name, value) = parts.next()?.split_once('=')?;
     let is_plain = |text: &str| !text.bytes().any(|byte| byte.is_ascii_control());

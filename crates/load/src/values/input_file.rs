@@ -17,7 +17,7 @@ const STREAM_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 ///
 /// The file can't be read, is larger than the limit, or doesn't fit in memory.
-pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     let limit = if metadata.is_file() {
@@ -90,12 +90,12 @@ mod tests {
 
     #[test]
     fn endless_files_are_refused() {
-        let error = read(Path::new("/dev/zero"), TEXT_BYTES_MAX).unwrap_err();
+        let error = read_file(Path::new("/dev/zero"), TEXT_BYTES_MAX).unwrap_err();
         assert!(error.to_string().contains("larger than 16 MiB"), "{error}");
-        let error = read(Path::new("/dev/zero"), DATA_BYTES_MAX).unwrap_err();
+        let error = read_file(Path::new("/dev/zero"), DATA_BYTES_MAX).unwrap_err();
         assert!(error.to_string().contains("larger than 64 MiB"), "{error}");
-        assert_eq!(read(Path::new("/dev/null"), 1).unwrap(), b"");
-        assert!(read(Path::new("/"), 1 << 20).is_err());
+        assert_eq!(read_file(Path::new("/dev/null"), 1).unwrap(), b"");
+        assert!(read_file(Path::new("/"), 1 << 20).is_err());
     }
 
     #[test]
@@ -103,11 +103,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         std::fs::write(&path, b"1234").unwrap();
-        assert_eq!(read(&path, 4).unwrap(), b"1234");
-        assert!(read(&path, 3).is_err());
+        assert_eq!(read_file(&path, 4).unwrap(), b"1234");
+        assert!(read_file(&path, 3).is_err());
         // A sparse file takes no disk space.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(read(&path, DATA_BYTES_MAX).is_err());
+        assert!(read_file(&path, DATA_BYTES_MAX).is_err());
     }
 
     #[test]
@@ -116,6 +116,9 @@ mod tests {
         std::io::Write::write_all(&mut writer, b"piped").unwrap();
         drop(writer);
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
-        assert_eq!(read(Path::new(&path), TEXT_BYTES_MAX).unwrap(), b"piped");
+        assert_eq!(
+            read_file(Path::new(&path), TEXT_BYTES_MAX).unwrap(),
+            b"piped"
+        );
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn is_redirect(status: u16) -> bool {
 }
 
 /// Returns the value of the first Location field in a response head.
-pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
+pub(crate) fn location_of(head: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"location:";
     let mut lines = head.split(|&byte| byte == b'\n').skip(1);
     let line = lines.find(|line| {

@@ -106,7 +106,7 @@ impl UrlList {
     /// The file can't be read.
     pub(crate) fn read_body(&self, name: &str, number: usize) -> Result<Vec<u8>, SettingsError> {
         let file = self.folder.join(name);
-        input_file::read(&file, DATA_BYTES_MAX)
+        input_file::read_file(&file, DATA_BYTES_MAX)
             .map_err(|error| self.at_line(number, format!("{}: {error}", file.display())))
     }
 
@@ -170,7 +170,7 @@ const STDIN: &str = "-";
 pub fn read_text(path: &Path) -> Result<Cow<'static, str>, SettingsError> {
     static STDIN_TEXT: OnceLock<Result<String, SettingsError>> = OnceLock::new();
     let read = |file: &Path| {
-        let bytes = input_file::read(file, DATA_BYTES_MAX)
+        let bytes = input_file::read_file(file, DATA_BYTES_MAX)
             .map_err(|error| of_file(path, &error.to_string()))?;
         input_file::decode(bytes).map_err(|error| of_file(path, error))
     };

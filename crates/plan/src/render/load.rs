@@ -538,7 +538,7 @@ fn form_field(
 fn is_secret(key: &str, file: &Path) -> bool {
     SECRETS.contains(&key)
         || key == "cert"
-            && input_file::read(file, TEXT_BYTES_MAX)
+            && input_file::read_file(file, TEXT_BYTES_MAX)
                 .is_ok_and(|text| String::from_utf8_lossy(&text).contains("PRIVATE KEY-----"))
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct ClosedConnections {
 /// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
 /// first. `unsolicited` counts how often the server sent bytes while no request was in flight, and
 /// `closed` the connections that ended between requests.
-pub(crate) fn of(
+pub(crate) fn findings_of(
     record: &Record,
     reasons: &[(Outcome, String, u64)],
     unsolicited: u64,
@@ -53,6 +53,6 @@ pub(crate) fn of(
 }
 
 /// The findings of a running load. `record` is the record that the load would have if it ended now.
-pub fn so_far(record: &Record) -> Vec<Finding> {
-    of(record, &[], 0, ClosedConnections::default())
+pub fn findings_so_far(record: &Record) -> Vec<Finding> {
+    findings_of(record, &[], 0, ClosedConnections::default())
 }

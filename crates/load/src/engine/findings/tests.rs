@@ -2,7 +2,7 @@
 
 use prony_record::{FindingId, FindingName, Outcome, Record, Severity, XdpUse};
 
-use super::{ClosedConnections, of, streams_limited};
+use super::{ClosedConnections, findings_of, streams_limited};
 use crate::request::protocols::StreamsLimit;
 
 /// Record of a closed-loop load that ran for ten seconds without problems.
@@ -24,7 +24,7 @@ fn open(mut record: Record) -> Record {
 }
 
 fn found(record: &Record) -> Vec<(FindingName, Severity)> {
-    of(record, &[], 0, ClosedConnections::default())
+    findings_of(record, &[], 0, ClosedConnections::default())
         .into_iter()
         .map(|finding| (finding.id, finding.severity))
         .collect()
@@ -84,7 +84,7 @@ fn an_overloaded_generator_of_an_open_loop_is_saturated_and_the_server_is_not_bl
     record.generator.busy_share = 0.97;
     record.generator.queue_share = 0.9;
     record.totals.unstarted = 5_000;
-    let findings = of(&record, &[], 0, ClosedConnections::default());
+    let findings = findings_of(&record, &[], 0, ClosedConnections::default());
     let [saturated, missed] = &findings[..] else {
         panic!("{findings:?}");
     };
@@ -98,7 +98,7 @@ fn an_overloaded_generator_of_an_open_loop_is_saturated_and_the_server_is_not_bl
     );
     // With short queues at the worker, the server is the bottleneck.
     record.generator.queue_share = 0.1;
-    let findings = of(&record, &[], 0, ClosedConnections::default());
+    let findings = findings_of(&record, &[], 0, ClosedConnections::default());
     assert_eq!(findings.len(), 1);
     assert!(findings[0].text.contains("The server does not keep up"));
 }
@@ -157,7 +157,7 @@ fn late_starts_are_reported_for_short_response_times_only() {
 fn requests_that_found_no_connection_miss_the_schedule() {
     let mut record = open(quiet());
     record.totals.unstarted = 500;
-    let findings = of(&record, &[], 0, ClosedConnections::default());
+    let findings = findings_of(&record, &[], 0, ClosedConnections::default());
     assert_eq!(findings[0].id, FindingId::ScheduleMissed);
     assert!(
         findings[0].text.contains("500 of 10,500"),
@@ -166,7 +166,7 @@ fn requests_that_found_no_connection_miss_the_schedule() {
     );
     assert!(findings[0].text.contains("over 10 connections."));
     (record.load.connections, record.load.streams) = (1, 4);
-    let text = &of(&record, &[], 0, ClosedConnections::default())[0].text;
+    let text = &findings_of(&record, &[], 0, ClosedConnections::default())[0].text;
     assert!(text.contains("no free stream before"), "{text}");
     assert!(text.contains("over 1 connection of 4 streams."), "{text}");
 }
@@ -182,7 +182,7 @@ fn failures_are_graded_by_share_and_their_reasons_named() {
         record.totals.failed = failed;
         record.outcomes = [(Outcome::Protocol, failed)].into();
         let reasons = [(Outcome::Protocol, "no status line".to_owned(), failed)];
-        let findings = of(&record, &reasons, 0, ClosedConnections::default());
+        let findings = findings_of(&record, &reasons, 0, ClosedConnections::default());
         assert_eq!(
             (&findings[0].id, findings[0].severity),
             (&FindingName::from(FindingId::Errors), severity)
@@ -244,7 +244,7 @@ fn the_side_that_ends_connections_is_reported() {
             by_server,
             for_other_target,
         };
-        let mut findings = of(record, &[], 0, closed).into_iter();
+        let mut findings = findings_of(record, &[], 0, closed).into_iter();
         let found = findings.find(|finding| finding.id == FindingId::ConnectionsNotReused);
         found.map(|finding| finding.text)
     };
@@ -313,7 +313,7 @@ fn losses_over_af_xdp_are_reported() {
         found(&record),
         one(FindingId::FramesDropped, Severity::Warning)
     );
-    let text = &of(&record, &[], 0, ClosedConnections::default())[0].text;
+    let text = &findings_of(&record, &[], 0, ClosedConnections::default())[0].text;
     assert!(
         text.contains("7 when received") && text.contains("1 between two workers"),
         "{text}"
@@ -324,7 +324,7 @@ fn losses_over_af_xdp_are_reported() {
 #[test]
 fn unsolicited_bytes_are_counted() {
     assert_eq!(
-        of(&quiet(), &[], 7, ClosedConnections::default())[0].id,
+        findings_of(&quiet(), &[], 7, ClosedConnections::default())[0].id,
         FindingId::UnaskedBytes
     );
 }
@@ -335,7 +335,7 @@ fn a_lack_of_connections_is_not_blamed_on_the_server() {
     (record.totals.ok, record.totals.failed) = (0, 60);
     record.totals.unstarted = 940;
     record.outcomes.insert(Outcome::ConnectRefused, 60);
-    let findings = of(&record, &[], 0, ClosedConnections::default());
+    let findings = findings_of(&record, &[], 0, ClosedConnections::default());
     let mut missed = findings
         .iter()
         .filter(|it| it.id == FindingId::ScheduleMissed);

@@ -16,7 +16,7 @@ use crate::request::Request;
 use crate::request::writer::{self, TargetLookup, TargetState};
 use crate::socket::Sockets;
 use crate::spec::LoadSpec;
-use crate::values::location::{self, LOCATION_BYTES_MAX, further};
+use crate::values::location::{self, LOCATION_BYTES_MAX, further, location_of};
 use crate::values::lookup::LOOKUP_TIMEOUT;
 use crate::values::url::Url;
 
@@ -201,7 +201,7 @@ impl Redirects {
         let origin = from.origin.as_ref()?;
         let to = match location::resolve(&origin.url, location) {
             Ok(to) => to,
-            Err(error) => return Some(Redirect::Next(Err(text(&error)))),
+            Err(error) => return Some(Redirect::Next(Err(text_reason(&error)))),
         };
         if !spec.writer.is_known(&to) {
             if self.new_hosts == NEW_HOSTS_MAX {
@@ -212,16 +212,16 @@ impl Redirects {
         }
         Some(match spec.writer.find_target(&to) {
             Ok(TargetState::Known(target)) => {
-                Redirect::Next(write(spec, from, status, (to, target), jar))
+                Redirect::Next(next_request(spec, from, status, (to, target), jar))
             }
             Ok(TargetState::LookingUp(lookup)) => Redirect::LookingUp(lookup),
-            Ok(TargetState::Busy) => Redirect::Busy(text(&writer::busy(&to.host))),
-            Err(error) => Redirect::Next(Err(text(&error))),
+            Ok(TargetState::Busy) => Redirect::Busy(text_reason(&writer::busy(&to.host))),
+            Err(error) => Redirect::Next(Err(text_reason(&error))),
         })
     }
 }
 
-fn text(error: &dyn std::fmt::Display) -> Reason {
+fn text_reason(error: &dyn std::fmt::Display) -> Reason {
     Reason::Text(error.to_string())
 }
 
@@ -237,7 +237,7 @@ fn redirected(slot: &RequestSlot) -> Option<Redirected<'_>> {
 
 /// Creates the request that follows a redirect. `jar` contains the cookies of the request's user,
 /// if the load has cookies.
-fn write(
+fn next_request(
     spec: &LoadSpec,
     from: &Request,
     status: u16,
@@ -263,7 +263,7 @@ fn write(
     let written = spec
         .writer
         .write_to(target, further.method, to, &further.headers, body);
-    written.map_err(|error| text(&error))
+    written.map_err(|error| text_reason(&error))
 }
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
@@ -294,7 +294,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if !location::is_redirect(status) {
             return None;
         }
-        let location = location::of(carrier.captured(taken.stream())?.head())?;
+        let location = location_of(carrier.captured(taken.stream())?.head())?;
         if redirects.slots[slot as usize].past.count >= redirects.hops_max {
             let max = redirects.hops_max;
             return redirects
@@ -363,7 +363,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return;
         };
         let captured = session.carrier.captured(taken.stream());
-        let location = captured.and_then(|captured| location::of(captured.head()));
+        let location = captured.and_then(|captured| location_of(captured.head()));
         let received = session.carrier.received(taken.stream());
         redirects.slots[slot as usize].lookup = Some(Box::new(PendingRedirect {
             lookup,
@@ -408,11 +408,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
         let next = match (to, result) {
             (Some(Ok(to)), Some(Ok(target))) => {
-                write(self.spec, request, status, (to, target), jar)
+                next_request(self.spec, request, status, (to, target), jar)
             }
-            (Some(Ok(to)), None) => Err(text(&writer::timed_out(&to.host))),
-            (Some(Err(error)), _) => Err(text(&error)),
-            (_, Some(Err(error))) => Err(text(&error)),
+            (Some(Ok(to)), None) => Err(text_reason(&writer::timed_out(&to.host))),
+            (Some(Err(error)), _) => Err(text_reason(&error)),
+            (_, Some(Err(error))) => Err(text_reason(&error)),
             (None, _) => return Ok(false),
         };
         if jar.is_none() {

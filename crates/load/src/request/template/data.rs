@@ -70,7 +70,7 @@ impl DataTable {
     pub(crate) fn read(path: &Path) -> Result<DataTable, SettingsError> {
         let of_file =
             |error: &str| SettingsError::value("data", path.display()).text(format!(": {error}"));
-        let bytes = input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
+        let bytes = input_file::read_file(path, DATA_BYTES_MAX).map_err(|error| {
             of_file(&error.to_string())
                 .hint_in_parentheses("a CSV file is expected; ")
                 .name("body")

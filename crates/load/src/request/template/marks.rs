@@ -40,7 +40,7 @@ impl Marks {
         let mut prefix = PREFIX.to_owned();
         while texts
             .clone()
-            .any(|text| find(text, prefix.as_bytes()).is_some())
+            .any(|text| position_of(text, prefix.as_bytes()).is_some())
         {
             prefix.push(FILL);
         }
@@ -131,7 +131,7 @@ impl Marks {
         if self.is_empty() {
             return None;
         }
-        let at = find(bytes, self.prefix.as_bytes())?;
+        let at = position_of(bytes, self.prefix.as_bytes())?;
         let number = &bytes[at + self.prefix.len()..];
         let digits = number.iter().position(|byte| *byte == END as u8)?;
         let parsed = std::str::from_utf8(&number[..digits]).ok()?.parse().ok()?;
@@ -203,6 +203,6 @@ fn unknown(name: &str, data: Option<&DataTable>) -> SettingsError {
 }
 
 /// Returns the position of the first occurrence of `part`.
-fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+fn position_of(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }

@@ -15,6 +15,6 @@ pub use data::data_columns;
 pub(crate) use data::{DataTable, ValuePlace};
 pub use marks::request_functions;
 pub(crate) use marks::{MarkedPiece, Marks};
-pub(crate) use parse::{TextPiece, parse};
+pub(crate) use parse::{TextPiece, parse_pieces};
 pub use parse::{placeholder, request_filters, with_filter};
 pub(crate) use values::{Value, ValueSource};

@@ -77,7 +77,7 @@ pub fn placeholder(expression: &str) -> String {
 /// Adds a filter to a text that is one placeholder without a filter. Returns `None` for any other
 /// text.
 pub fn with_filter(text: &str, filter: &str) -> Option<String> {
-    match &parse(text).ok()?[..] {
+    match &parse_pieces(text).ok()?[..] {
         [TextPiece::Placeholder(only)] if only.filter.is_none() => {
             Some(placeholder(&format!("{} | {filter}", only.source)))
         }
@@ -101,7 +101,7 @@ impl fmt::Display for TemplateError {
 /// # Errors
 ///
 /// An error that names the placeholder that is not closed or not valid, with a hint.
-pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
+pub(crate) fn parse_pieces(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;

@@ -28,7 +28,9 @@ fn table_error(bytes: &[u8]) -> String {
 /// Renders the text for one row.
 fn rendered(text: &str, place: ValuePlace, data: Option<&DataTable>, row: usize) -> String {
     let mut marks = Marks::new([text.as_bytes()].into_iter());
-    let marked = marks.mark(parse(text).unwrap(), place, data).unwrap();
+    let marked = marks
+        .mark(parse_pieces(text).unwrap(), place, data)
+        .unwrap();
     let mut source = ValueSource {
         row,
         number: row as u64,
@@ -57,7 +59,7 @@ fn rendered(text: &str, place: ValuePlace, data: Option<&DataTable>, row: usize)
 fn mark_error(text: &str, place: ValuePlace, data: Option<&DataTable>) -> String {
     let mut marks = Marks::new([text.as_bytes()].into_iter());
     marks
-        .mark(parse(text).unwrap(), place, data)
+        .mark(parse_pieces(text).unwrap(), place, data)
         .unwrap_err()
         .to_string()
 }
@@ -160,7 +162,7 @@ fn errors_have_a_hint() {
         ("{{ 'a' | url }}", "can't have a filter"),
         ("{{{ a }}}", "write a column's name"),
     ] {
-        let error = parse(text).unwrap_err().0;
+        let error = parse_pieces(text).unwrap_err().0;
         assert!(error.contains(expected), "{text}: {error}");
     }
     let error = mark_error("{{ nme }}", ValuePlace::Url, None);
@@ -256,7 +258,7 @@ fn marks_differ_from_the_text_around_them() {
     );
     let mut marks = Marks::new([text.as_bytes()].into_iter());
     let marked = marks
-        .mark(parse(text).unwrap(), ValuePlace::Body, None)
+        .mark(parse_pieces(text).unwrap(), ValuePlace::Body, None)
         .unwrap();
     assert!(marks.is_in(&marked));
     assert_eq!(marks.unmark(&marked), text);
@@ -265,11 +267,11 @@ fn marks_differ_from_the_text_around_them() {
 proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in "(\\{\\{|\\}\\}|[{}|()'\" a-zé,0-9-]|random|raw){0,30}") {
-        if let Ok(pieces) = parse(&text) {
+        if let Ok(pieces) = parse_pieces(&text) {
             let mut marks = Marks::new([text.as_bytes()].into_iter());
             if let Ok(marked) = marks.mark(pieces, ValuePlace::Body, None) {
                 // The text that `unmark` returns is a template with the same values.
-                let again = parse(&marks.unmark(&marked));
+                let again = parse_pieces(&marks.unmark(&marked));
                 prop_assert!(again.is_ok() || text.contains(['\'', '"']));
             }
         }

@@ -64,7 +64,7 @@ impl Ring {
             .clamp(COMPLETIONS_MIN, COMPLETIONS_MAX)
             .next_power_of_two();
         let io = built(completions)?;
-        check(&io)?;
+        check_features(&io)?;
         Ok(Ring {
             gathers: io.params().is_feature_min_timeout(),
             io,
@@ -313,7 +313,7 @@ pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
 }
 
 /// Checks for required features in addition to those that creating the ring requires (Linux 6.1).
-fn check(ring: &IoUring) -> io::Result<()> {
+fn check_features(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
     let needed = [

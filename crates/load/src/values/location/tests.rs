@@ -91,11 +91,14 @@ fn hosts_schemes_and_invalid_characters() {
 #[test]
 fn the_first_location_of_a_head_is_used() {
     let head = b"HTTP/1.1 302 Found\r\nX-Location: /no\r\nLOCATION:\t /a \r\nLocation: /b\r\n";
-    assert_eq!(of(head), Some(&b"/a"[..]));
-    assert_eq!(of(b"HTTP/2 302\r\nlocation: /c\r\n"), Some(&b"/c"[..]));
-    assert_eq!(of(b"HTTP/1.1 302 location: x\r\n"), None);
-    assert_eq!(of(b"HTTP/1.1 302 F\nLocation:\n"), Some(&b""[..]));
-    assert_eq!(of(b""), None);
+    assert_eq!(location_of(head), Some(&b"/a"[..]));
+    assert_eq!(
+        location_of(b"HTTP/2 302\r\nlocation: /c\r\n"),
+        Some(&b"/c"[..])
+    );
+    assert_eq!(location_of(b"HTTP/1.1 302 location: x\r\n"), None);
+    assert_eq!(location_of(b"HTTP/1.1 302 F\nLocation:\n"), Some(&b""[..]));
+    assert_eq!(location_of(b""), None);
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn one_case(seed: u64) -> Outcomes {
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let servers = (0..workers).map(|worker| fickle(seed * 16 + worker, badness));
     let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
-    check(&spec, &outcomes);
+    check_outcomes(&spec, &outcomes);
     outcomes
 }
 
@@ -219,11 +219,11 @@ fn one_prepared_case(seed: u64) -> Outcomes {
     let until = PreconnectWait::random(&mut random);
     let control = Control::new(1);
     let outcomes = simulate_prepared(spec.clone(), servers, until, cost, &control);
-    check(&spec, &outcomes);
+    check_outcomes(&spec, &outcomes);
     outcomes
 }
 
-fn check(spec: &LoadSpec, outcomes: &Outcomes) {
+fn check_outcomes(spec: &LoadSpec, outcomes: &Outcomes) {
     let totals = &outcomes.record.totals;
     assert_eq!(
         totals.started,
@@ -372,7 +372,7 @@ fn no_request_is_lost_or_hangs_for_any_proxy_behavior() {
             badness: [0, 3, 30, 80][seed as usize % 4],
         });
         let outcomes = simulate(&spec, vec![server]);
-        check(&spec, &outcomes);
+        check_outcomes(&spec, &outcomes);
         outcomes
     };
     for seed in 0..CASES / 3 {

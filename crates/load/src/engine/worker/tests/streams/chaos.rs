@@ -269,7 +269,7 @@ fn one_case(seed: u64, over_tls: bool) -> Outcomes {
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let servers = (0..workers).map(|worker| whimsical(seed * 16 + worker, badness, over_tls));
     let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
-    check(&spec, &outcomes, badness);
+    check_outcomes(&spec, &outcomes, badness);
     outcomes
 }
 
@@ -302,11 +302,11 @@ fn one_prepared_case(seed: u64, over_tls: bool) -> Outcomes {
     let until = PreconnectWait::random(&mut random);
     let control = Control::new(1);
     let outcomes = simulate_prepared(spec.clone(), servers, until, cost, &control);
-    check(&spec, &outcomes, badness);
+    check_outcomes(&spec, &outcomes, badness);
     outcomes
 }
 
-fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
+fn check_outcomes(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
     let totals = &outcomes.record.totals;
     let ended = totals.ok + totals.failed + totals.unfinished;
     assert_eq!(totals.started, ended);

@@ -9,7 +9,7 @@ use crate::request::protocols::StreamsLimit;
 /// The state of a connection after bytes have arrived or the peer has closed it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
-    /// The connection continues. Events may be in the [`SharedBuffers`], and there may be output to
+    /// The connection continues. Events may be in the [`SharedBuffers`](super::SharedBuffers), and there may be output to
     /// send.
     Open,
     /// The proxy opened the tunnel.

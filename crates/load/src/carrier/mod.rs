@@ -9,7 +9,12 @@
 //!
 //! A carrier implements the [`Carrier`] interface and reports [`ExchangeEvent`]s. The worker knows no
 //! protocol by name: it uses that interface, and a [`Transport`], which connects carriers to the
-//! sockets of one kind. A new protocol is a file here and a variant of [`AnyCarrier`].
+//! sockets of one kind.
+//!
+//! A new protocol is a file here, a variant of `AnyCarrier` (`any.rs`), a way to create it
+//! (`factory.rs`, and `state.rs` if the handshake selects it), and the encoding of its requests
+//! (`request/encodings.rs`). Besides these, only `session.rs` names protocols: requests of HTTP/1
+//! are sent from their own memory, and HTTP/3 has negotiated TLS itself.
 
 mod any;
 mod captured;

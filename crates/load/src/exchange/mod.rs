@@ -16,8 +16,11 @@
 //! last.
 //!
 //! A new kind is a file here, a variant of `RequestKind` and of `AnyKind`, and the setting that
-//! makes requests of this kind. The carriers and the worker stay as they are. The example
-//! `exchange_kind` shows one.
+//! makes requests of this kind. The carriers and transports stay as they are, and the worker only
+//! has to record what a message means. The example `exchange_kind` shows one.
+//!
+//! A kind reads one response after another, so it can't end an exchange in the middle of a response,
+//! and it sends nothing after the request.
 
 mod any;
 mod batch;

@@ -31,7 +31,7 @@ pub struct Request {
     /// True if the request's HTTP/1 head asks the server to close the connection, so that no other
     /// request may follow on it.
     pub(crate) closes: bool,
-    /// Index of the request's [`Target`].
+    /// Index of the request's [`Target`](crate::target::Target).
     pub(crate) target: u32,
     /// Method and URL, for messages.
     pub(crate) name: String,

@@ -15,7 +15,20 @@
 //! | [`Timers`] | deadlines, alarms and think times |
 //! | [`Sink`] | everything that is counted and recorded |
 //!
-//! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in separate files.
+//! The steps of an exchange are files with methods of [`Worker`]:
+//!
+//! | step | file |
+//! |---|---|
+//! | a slot and a request are chosen, and the exchange begins | `start`, `users` |
+//! | a connection is opened, if there is none to the request's target | `connect`, `retarget` |
+//! | the request is sent | `send` |
+//! | something arrives, and causes events | `completions`, `events` |
+//! | the request follows a redirect | `redirects` |
+//! | time runs out | `expiry` |
+//! | the exchange ends | `ending` |
+//! | the connection ends, with what becomes of its exchanges | `closing` |
+//!
+//! Scripts, placeholders and cookies are hooks in separate files.
 
 mod body_waits;
 mod closing;

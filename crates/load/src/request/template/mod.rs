@@ -1,7 +1,7 @@
 //! Values that differ from request to request: `{{ column }}`, `{{ seq }}`, `{{ random(1, 9) }}`
 //! and `{{ uuid }}` in the text of URLs, header values and bodies.
 //!
-//! [`parse`] splits text into literal pieces and placeholders. [`Marks`] stand in for placeholders
+//! [`parse_pieces`] splits text into literal pieces and placeholders. [`Marks`] stand in for placeholders
 //! while a request is serialized. [`ValueSource`] writes the values of one request.
 
 mod data;

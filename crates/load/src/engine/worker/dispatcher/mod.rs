@@ -1,7 +1,7 @@
 //! The request slots of a worker, and the times at which requests are due.
 //!
-//! Each connection of the load has a fixed number of slots: one with HTTP/1, and one per stream
-//! with HTTP/2. When a peer announces that it will close a connection (GOAWAY), the connection's
+//! Each connection of the load has a fixed number of slots: one for each exchange that it may carry
+//! at the same time. When a peer announces that it will close a connection (GOAWAY), the connection's
 //! idle slots move to a *successor connection*, while the requests in flight finish on the old one.
 
 mod eligibility;

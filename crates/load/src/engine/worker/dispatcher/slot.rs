@@ -1,5 +1,4 @@
-//! Request slots. Each slot has the capacity for one request. HTTP/1 has one slot per connection;
-//! HTTP/2 and HTTP/3 have one per stream.
+//! Request slots. Each slot has the capacity for one exchange: a request from its start to its end.
 
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ pub(in crate::engine::worker) enum SlotState {
     Busy(Pending),
 }
 
-/// Capacity for one request on a connection.
+/// Capacity for one exchange on a connection.
 pub(in crate::engine::worker) struct RequestSlot {
     /// The slot's current connection: the primary one or its successor.
     pub(in crate::engine::worker) connection: u32,

@@ -19,7 +19,7 @@
 //! | limits | `limits`: ports, open files and CPU quotas of this machine |
 //! | the load | `spec`: what to send, at what rate, for how long |
 //! | carriers | `carrier`: the protocols of connections |
-//! | engine | `engine`: the worker, what it observes, and the run; `probe`: single requests |
+//! | engine | `engine`: the worker, what it observes, and the run; `server_check`: single requests |
 
 // Files that are also part of the tests below `tests` name this crate by its name.
 #[cfg(test)]
@@ -29,9 +29,9 @@ mod carrier;
 mod engine;
 pub mod exchange;
 mod limits;
-mod probe;
 mod quic;
 mod request;
+mod server_check;
 mod settings;
 mod socket;
 mod spec;
@@ -49,7 +49,6 @@ pub use engine::slices::{LoadSlice, SliceReport, Slices};
 pub use limits::cpu_quota::{CpuQuotas, QuotaCounters, QuotaGroup, cpu_quota_finding};
 pub use limits::open_files::{open_files_limit, open_files_needed};
 pub use limits::ports::local_port_count;
-pub use probe::{ProbeError, ProbeResponse, probe, probe_until, reach};
 pub use request::Request;
 pub use request::draft::Braces;
 pub use request::info::typed_info;
@@ -59,6 +58,7 @@ pub use request::template::{
 };
 pub use request::writer::Writer;
 pub use request::{response_head, script};
+pub use server_check::{CheckError, CheckedResponse, check_request, check_request_until, reach};
 pub use settings::{
     ArrivalRate, CoreList, DataOrder, FormField, GatewayMac, GivenSetting, HttpProxy, HttpVersion,
     IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Setting, Sha256,

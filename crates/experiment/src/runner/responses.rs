@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use prony_load::{BodyDigest, LoadSpec, ProbeError, ProbeResponse, probe_until};
+use prony_load::{BodyDigest, CheckError, CheckedResponse, LoadSpec, check_request_until};
 use prony_plan::BodyComparison;
 use prony_record::finding::{DifferenceKind, ResponseDifference, SentBody, SentDifference};
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub struct UnansweredRequest {
     /// Method and URL.
     pub request: String,
     /// The reason why it failed.
-    pub reason: ProbeError,
+    pub reason: CheckError,
 }
 
 impl fmt::Display for UnansweredRequest {
@@ -123,7 +123,8 @@ pub(crate) fn collect(
     let step = safe.len().div_ceil(requests_max).max(1);
     let mut responses = ResponseDigests::default();
     for &index in safe.iter().step_by(step) {
-        let send = || probe_until(spec, index, RESPONSE_TIMEOUT, &|| interrupt.is_stopped());
+        let send =
+            || check_request_until(spec, index, RESPONSE_TIMEOUT, &|| interrupt.is_stopped());
         let both = send().and_then(|first| Ok((first, send()?)));
         if interrupt.is_stopped() {
             break;
@@ -234,7 +235,7 @@ enum Content<'a> {
     NotCompared,
 }
 
-fn digest(spec: &LoadSpec, index: usize, answer: &ProbeResponse) -> ResponseDigest {
+fn digest(spec: &LoadSpec, index: usize, answer: &CheckedResponse) -> ResponseDigest {
     let decoded = match (&answer.content_encoding, &answer.decoded) {
         (None, _) => DecodedBody::AsSent,
         (Some(_), Ok(body)) => DecodedBody::Body((*body).into()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use prony_load::{
     CoreList, LoadScope, LoadSettings, LoadSpec, Permits, SettingsError, ShardRange, SpecError,
-    probe, reach,
+    check_request, reach,
 };
 use prony_record::finding::TargetUnreachable;
 use prony_record::{Finding, Nanos, Severity};
@@ -189,7 +189,7 @@ pub(super) fn check_target(spec: &LoadSpec) -> CheckReport {
     let began = Instant::now();
     let took = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
     let target = match spec.safe_requests().first() {
-        Some(&index) => probe(spec, index, TARGET_TIMEOUT).map(|response| {
+        Some(&index) => check_request(spec, index, TARGET_TIMEOUT).map(|response| {
             let (status, length) = (response.status, response.body.length);
             let http = response.negotiated.http.unwrap_or_default();
             let took = took(began);

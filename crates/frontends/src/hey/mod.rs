@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use prony_load::{Control, RunResult, SettingsError, SpecError, probe};
+use prony_load::{Control, RunResult, SettingsError, SpecError, check_request};
 use prony_record::Outcome;
 
 use self::arguments::{HeyArguments, HeyError};
@@ -36,7 +36,7 @@ const TOOL: &str = "hey";
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Timeout of the request that detects HTTP/2.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs hey's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &ToolSession) -> ToolEnding {
@@ -71,7 +71,7 @@ fn spread(arguments: &HeyArguments) -> RequestDistribution {
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
     let spec = resolve_literal(&arguments.url, &question).ok();
-    let response = spec.and_then(|spec| probe(&spec, 0, PROBE_TIMEOUT).ok());
+    let response = spec.and_then(|spec| check_request(&spec, 0, CHECK_TIMEOUT).ok());
     match response
         .and_then(|response| response.negotiated.alpn)
         .as_deref()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use prony_record::number;
 
 use crate::engine::worker::refusals::target_names;
-use crate::probe::{self, ProbeError};
+use crate::server_check::{self, CheckError};
 use crate::spec::LoadSpec;
 
 /// Pause between two attempts.
@@ -29,7 +29,7 @@ pub enum NotReady {
         /// Time limit of the wait.
         limit: Duration,
         /// Reason why the last attempt failed.
-        last: ProbeError,
+        last: CheckError,
     },
 }
 
@@ -71,7 +71,7 @@ pub fn wait_for_server(
         loop {
             let left = limit.saturating_sub(began.elapsed());
             let attempt = ATTEMPT_TIMEOUT.min(left.max(RETRY_PAUSE));
-            let Err(last) = probe::connect(spec, index, attempt) else {
+            let Err(last) = server_check::connect(spec, index, attempt) else {
                 break;
             };
             let waited = began.elapsed();

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prony_load::{SpecError, probe};
+use prony_load::{SpecError, check_request};
 use prony_record::{Outcome, Record};
 
 use crate::harness::*;
@@ -186,11 +186,11 @@ fn a_probe_goes_through_the_tunnel() {
         &served.url("/bytes/7"),
         &["--ca", text(&ca), "--proxy", &authority_of(&between)],
     );
-    let response = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap();
+    let response = check_request(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap();
     assert_eq!((response.status, response.body.length), (200, 7));
     let between = proxy(&heads, b"HTTP/1.1 403 No\r\n\r\n");
     let spec = resolve(&served.url("/"), &["--proxy", &authority_of(&between)]);
-    let error = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();
+    let error = check_request(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "connect_failed: the proxy responded to CONNECT with 403"

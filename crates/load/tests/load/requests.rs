@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use prony_load::probe;
+use prony_load::check_request;
 use prony_record::Outcome;
 use sha2::{Digest, Sha256};
 
@@ -187,7 +187,7 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
             words.extend(["--ca", text(&ca)]);
         }
         let spec = resolve(&served.url("/chunked/3M"), &words).unwrap();
-        let response = probe(&spec, 0, second).unwrap();
+        let response = check_request(&spec, 0, second).unwrap();
         let body = prony_origin::pattern::first(3 << 20);
         let digest: [u8; 32] = Sha256::digest(&body).into();
         assert_eq!((response.status, response.body.length), (200, 3 << 20));
@@ -198,7 +198,7 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
             "{}",
             response.request
         );
-        let missing = probe(&spec, 1, second).unwrap_err().to_string();
+        let missing = check_request(&spec, 1, second).unwrap_err().to_string();
         assert!(missing.contains("no request number 1"), "{missing}");
         for (path, reason) in [
             ("/fault/reset", ""),
@@ -207,12 +207,12 @@ fn a_probe_returns_the_response_or_the_reason_for_its_absence() {
             ("/fault/truncate", truncated),
         ] {
             let spec = resolve(&served.url(path), &words).unwrap();
-            let error = probe(&spec, 0, second).unwrap_err().to_string();
+            let error = check_request(&spec, 0, second).unwrap_err().to_string();
             assert!(error.contains(reason), "{path} {via:?}: {error}");
         }
         for path in ["/fault/stall", "/fault/stall-body"] {
             let spec = resolve(&served.url(path), &words).unwrap();
-            let error = probe(&spec, 0, std::time::Duration::from_millis(100)).unwrap_err();
+            let error = check_request(&spec, 0, std::time::Duration::from_millis(100)).unwrap_err();
             let error = error.to_string();
             assert_eq!(
                 error, "no complete response within 100 ms",
@@ -238,10 +238,10 @@ fn a_probe_of_a_server_that_trickles_ends_in_time() {
     });
     let timeout = std::time::Duration::from_millis(150);
     let spec = resolve(&raw.url(), &[]).unwrap();
-    let error = probe(&spec, 0, timeout).unwrap_err().to_string();
+    let error = check_request(&spec, 0, timeout).unwrap_err().to_string();
     assert!(error.contains("protocol"), "{error}");
     let spec = resolve(&raw_slow.url(), &[]).unwrap();
-    let error = probe(&spec, 0, timeout).unwrap_err().to_string();
+    let error = check_request(&spec, 0, timeout).unwrap_err().to_string();
     assert!(
         error.contains("no complete response within 150 ms"),
         "{error}"

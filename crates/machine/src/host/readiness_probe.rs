@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use prony_load::{HttpVersion, LoadSettings, ProbeError, SpecError, probe};
+use prony_load::{CheckError, HttpVersion, LoadSettings, SpecError, check_request};
 use prony_plan::service::Endpoint;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub enum ProbeFailure {
     /// The probe's request can't be sent.
     Settings(SpecError),
     /// The request has no response, for this reason.
-    NoResponse(ProbeError),
+    NoResponse(CheckError),
     /// The response to the request has a status that doesn't mean "ready".
     Status {
         /// Path that was requested.
@@ -106,7 +106,7 @@ impl ReadinessProbe {
         };
         let spec = settings.resolve(Some(&format!("{scheme}://{url}")));
         let spec = spec.map_err(ProbeFailure::Settings)?;
-        let response = probe(&spec, 0, PROBE_TIMEOUT);
+        let response = check_request(&spec, 0, PROBE_TIMEOUT);
         Ok(Some(response.map_err(ProbeFailure::NoResponse)?.status))
     }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use self::error::ProbeFault;
-use self::quic::QuicProbe;
+use self::error::CheckFault;
+use self::quic::QuicCheck;
 use crate::carrier::{
     ByteCarrier, Carrier, CarrierFactory, ConnectionState, EventKind, Progress, Reason,
     SharedBuffers, StartFailure,
@@ -26,17 +26,17 @@ use crate::target::address_list::SourceSelector;
 use crate::target::proxy_protocol::ConnectionEnds;
 use crate::values::content_coding::{self, BodyDigest, DecodeError};
 
-pub use self::error::ProbeError;
+pub use self::error::CheckError;
 
-/// Interval at which a probe checks whether it should stop.
+/// Interval at which a check finds out if it should stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum length of a stored header field value in characters.
 const FIELD_LENGTH_MAX: usize = 100;
 
-/// The response to a probe.
+/// The response to a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeResponse {
+pub struct CheckedResponse {
     /// Method and URL.
     pub request: String,
     /// Status code of the final response.
@@ -62,56 +62,56 @@ pub struct ProbeResponse {
 /// # Errors
 ///
 /// There is no such request, or no complete response within `timeout`.
-pub fn probe(
+pub fn check_request(
     spec: &LoadSpec,
     index: usize,
     timeout: Duration,
-) -> Result<ProbeResponse, ProbeError> {
-    probe_until(spec, index, timeout, &|| false)
+) -> Result<CheckedResponse, CheckError> {
+    check_request_until(spec, index, timeout, &|| false)
 }
 
 /// Connects to the load's first target without sending anything, to find out if it accepts
 /// connections.
-pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), ProbeError> {
+pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), CheckError> {
     connect(spec, 0, timeout)
 }
 
 /// Connects to the target with this index without sending anything.
-pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<(), ProbeError> {
+pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<(), CheckError> {
     let Some(target) = spec.targets.get(index) else {
-        return Err(ProbeFault::NoTarget.into());
+        return Err(CheckFault::NoTarget.into());
     };
     if let Peer::Quic(_) = target.peer {
-        return QuicProbe::connect(spec, target, timeout, &|| false).map(QuicProbe::close);
+        return QuicCheck::connect(spec, target, timeout, &|| false).map(QuicCheck::close);
     }
     let source = spec
         .sources
         .source(&target.peer, SourceSelector::first(spec));
-    ProbeSocket::connect(&target.peer, source, timeout, &|| false).map(|_| ())
+    CheckSocket::connect(&target.peer, source, timeout, &|| false).map(|_| ())
 }
 
-/// Like [`probe`], but gives up soon after `is_stopped` returns true.
+/// Like [`check_request`], but gives up soon after `is_stopped` returns true.
 ///
 /// # Errors
 ///
-/// Those of [`probe`].
-pub fn probe_until(
+/// Those of [`check_request`].
+pub fn check_request_until(
     spec: &LoadSpec,
     index: usize,
     timeout: Duration,
     is_stopped: &dyn Fn() -> bool,
-) -> Result<ProbeResponse, ProbeError> {
+) -> Result<CheckedResponse, CheckError> {
     let request = spec.request(index);
-    let request = request.ok_or(ProbeFault::NoRequest(index))?;
+    let request = request.ok_or(CheckFault::NoRequest(index))?;
     let request = &*request;
     let target = &spec.targets[request.target as usize];
     if let Peer::Quic(_) = target.peer {
-        let probe = QuicProbe::connect(spec, target, timeout, is_stopped)?;
-        return probe.ask(spec, request);
+        let check = QuicCheck::connect(spec, target, timeout, is_stopped)?;
+        return check.send_request(spec, request);
     }
     let selector = SourceSelector::first(spec);
     let source = spec.sources.source(&target.peer, selector);
-    let mut line = ProbeSocket::connect(&target.peer, source, timeout, is_stopped)?;
+    let mut line = CheckSocket::connect(&target.peer, source, timeout, is_stopped)?;
     if let Some(proxy) = spec.sources.proxy_protocol() {
         let local = line.socket.local_addr().ok();
         let mut header = Vec::new();
@@ -127,7 +127,7 @@ pub fn probe_until(
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
             .open_tls(&settings.client(1), name, Nanos::ZERO, Nanos::ZERO)
-            .map_err(ProbeFault::Tls)?,
+            .map_err(CheckFault::Tls)?,
         _ => {
             connection.open_cleartext(&mut factory);
             begin(&mut connection, request)?;
@@ -162,7 +162,7 @@ pub fn probe_until(
     }
 }
 
-/// Creates the factory of a probe's connection.
+/// Creates the factory of a check's connection.
 fn factory(spec: &LoadSpec) -> CarrierFactory {
     CarrierFactory::new(spec.transport.protocols)
         .with_capture(CaptureSpec {
@@ -174,18 +174,18 @@ fn factory(spec: &LoadSpec) -> CarrierFactory {
 }
 
 /// Returns an error if the request or its connection has ended without a response.
-fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), ProbeError> {
+fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), CheckError> {
     match (event, progress) {
         (Some(EventKind::Reset { code, .. }), _) => {
             let reason = Reason::Reset { code, again: false };
-            Err(ProbeFault::Failed(Outcome::Reset, reason).into())
+            Err(CheckFault::Failed(Outcome::Reset, reason).into())
         }
-        (Some(EventKind::Malformed(fault)), _) => Err(ProbeFault::Malformed(fault).into()),
+        (Some(EventKind::Malformed(fault)), _) => Err(CheckFault::Malformed(fault).into()),
         (_, Progress::Broken(outcome, reason) | Progress::Unusable(outcome, reason)) => {
-            Err(ProbeFault::Failed(outcome, reason).into())
+            Err(CheckFault::Failed(outcome, reason).into())
         }
         (_, Progress::Lost | Progress::Closed | Progress::Unsolicited) => {
-            Err(ProbeFault::Closed.into())
+            Err(CheckFault::Closed.into())
         }
         (
             _,
@@ -209,15 +209,15 @@ impl SourceSelector {
 }
 
 /// Starts the request, on the first stream if the connection has streams.
-fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), ProbeError> {
+fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), CheckError> {
     let anything = Expectations::anything();
     let Some(session) = connection.session_mut() else {
         return Ok(());
     };
     match session.carrier.start(0, request, &anything) {
         Ok(_) => Ok(()),
-        Err(StartFailure::Never(reason)) => Err(ProbeFault::Encoding(reason.to_string()).into()),
-        Err(StartFailure::NotNow) => Err(ProbeFault::NoConnection.into()),
+        Err(StartFailure::Never(reason)) => Err(CheckFault::Encoding(reason.to_string()).into()),
+        Err(StartFailure::NotNow) => Err(CheckFault::NoConnection.into()),
     }
 }
 
@@ -225,9 +225,9 @@ fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), Prob
 fn response(
     connection: &mut ConnectionState,
     request: &Request,
-) -> Result<ProbeResponse, ProbeError> {
+) -> Result<CheckedResponse, CheckError> {
     let Some(session) = connection.session_mut() else {
-        return Err(ProbeFault::NoConnection.into());
+        return Err(CheckFault::NoConnection.into());
     };
     let received = session.carrier.received(0);
     let body = BodyDigest {
@@ -241,7 +241,7 @@ fn response(
     let fields = FieldLines(head);
     let codings = content_coding::codings(fields.values("content-encoding"));
     let listed = codings.join(", ");
-    Ok(ProbeResponse {
+    Ok(CheckedResponse {
         request: request.name.clone(),
         status: received.status.unwrap_or(0),
         body,
@@ -273,20 +273,20 @@ impl<'a> FieldLines<'a> {
 }
 
 /// A blocking socket with one deadline for all operations.
-struct ProbeSocket<'a> {
+struct CheckSocket<'a> {
     socket: Socket,
     timeout: Duration,
     until: Instant,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
-impl<'a> ProbeSocket<'a> {
+impl<'a> CheckSocket<'a> {
     fn connect(
         peer: &Peer,
         source: Option<Source>,
         timeout: Duration,
         is_stopped: &'a dyn Fn() -> bool,
-    ) -> Result<Self, ProbeError> {
+    ) -> Result<Self, CheckError> {
         let until = Instant::now() + timeout;
         let connected = match peer {
             Peer::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None)
@@ -307,10 +307,10 @@ impl<'a> ProbeSocket<'a> {
             }),
         };
         let socket = connected.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => ProbeFault::NotConnectedWithin(timeout),
-            _ => ProbeFault::Connecting(error),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => CheckFault::NotConnectedWithin(timeout),
+            _ => CheckFault::Connecting(error),
         })?;
-        Ok(ProbeSocket {
+        Ok(CheckSocket {
             socket,
             timeout,
             until,
@@ -318,18 +318,18 @@ impl<'a> ProbeSocket<'a> {
         })
     }
 
-    /// Returns the length of the next wait, or `None` when the time is up or the probe is stopped.
-    fn next_wait(&self) -> Result<Option<Duration>, ProbeError> {
+    /// Returns the length of the next wait, or `None` when the time is up or the check was stopped.
+    fn next_wait(&self) -> Result<Option<Duration>, CheckError> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(ProbeFault::NoResponseWithin(self.timeout).into()),
-            _ if (self.is_stopped)() => Err(ProbeFault::Stopped.into()),
+            Duration::ZERO => Err(CheckFault::NoResponseWithin(self.timeout).into()),
+            _ if (self.is_stopped)() => Err(CheckFault::Stopped.into()),
             left => Ok(Some(left.min(STOP_CHECK_INTERVAL))),
         }
     }
 
     /// Sends all bytes, or as many as the server accepts: a server that responds early may stop
     /// reading.
-    fn send(&mut self, bytes: &[u8]) -> Result<(), ProbeError> {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), CheckError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let sent = self
@@ -347,7 +347,7 @@ impl<'a> ProbeSocket<'a> {
                 {
                     return Ok(());
                 }
-                Err(error) => return Err(ProbeFault::Sending(error).into()),
+                Err(error) => return Err(CheckFault::Sending(error).into()),
             }
         }
         Ok(())
@@ -359,7 +359,7 @@ impl<'a> ProbeSocket<'a> {
         connection: &mut ConnectionState,
         factory: &mut CarrierFactory,
         request: &[u8],
-    ) -> Result<(), ProbeError> {
+    ) -> Result<(), CheckError> {
         let (anything, mut buffers) = (Expectations::anything(), SharedBuffers::default());
         let mut buffer = vec![0; 4096];
         connection.open_tunnel(Nanos::ZERO);
@@ -374,7 +374,7 @@ impl<'a> ProbeSocket<'a> {
                     Progress::Broken(_, reason) => reason,
                     _ => Reason::NoTunnel(None),
                 };
-            return Err(ProbeFault::Failed(Outcome::ConnectFailed, reason).into());
+            return Err(CheckFault::Failed(Outcome::ConnectFailed, reason).into());
         }
     }
 
@@ -384,7 +384,7 @@ impl<'a> ProbeSocket<'a> {
         connection: &mut ConnectionState,
         request: &Request,
         buffers: &mut SharedBuffers,
-    ) -> Result<(), ProbeError> {
+    ) -> Result<(), CheckError> {
         let mut out = Vec::new();
         loop {
             connection.take_output(usize::MAX, &|_| Some(request), buffers, &mut out);
@@ -397,7 +397,7 @@ impl<'a> ProbeSocket<'a> {
     }
 
     /// Waits for bytes. A result of zero means that the connection was closed.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, ProbeError> {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, CheckError> {
         loop {
             let received = self
                 .socket
@@ -406,7 +406,7 @@ impl<'a> ProbeSocket<'a> {
             match received {
                 Ok(length) => return Ok(length),
                 Err(error) if is_transient(&error) => {}
-                Err(error) => return Err(ProbeFault::Reading(error).into()),
+                Err(error) => return Err(CheckFault::Reading(error).into()),
             }
         }
     }

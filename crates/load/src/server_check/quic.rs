@@ -1,12 +1,12 @@
-//! Probes over HTTP/3.
+//! Checks over HTTP/3.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use prony_record::Nanos;
 
-use super::error::{ProbeError, ProbeFault, QuicSilence};
-use super::{ProbeResponse, STOP_CHECK_INTERVAL, factory, failure, response};
+use super::error::{CheckError, CheckFault, QuicSilence};
+use super::{CheckedResponse, STOP_CHECK_INTERVAL, factory, failure, response};
 use crate::carrier::{
     EventKind, Link, Reason, RequestRef, SetupStep, SetupTarget, SharedBuffers, SharedState,
     StartFailure, StreamTransport, Transport,
@@ -19,34 +19,34 @@ use crate::spec::LoadSpec;
 use crate::target::Target;
 use crate::target::address_list::SourceSelector;
 
-/// Key of a probe's only connection.
+/// Key of a check's only connection.
 const KEY: Key = Key {
     index: 0,
     generation: 1,
 };
 
-/// A connection for a probe, with one deadline for all operations.
-pub(super) struct QuicProbe<'a> {
+/// A connection for a check, with one deadline for all operations.
+pub(super) struct QuicCheck<'a> {
     transport: StreamTransport<QuicSockets<UdpDatagrams>>,
     timeout: Duration,
     until: Instant,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
-impl<'a> QuicProbe<'a> {
+impl<'a> QuicCheck<'a> {
     /// Connects to a target.
     pub(super) fn connect(
         spec: &LoadSpec,
         target: &Target,
         timeout: Duration,
         is_stopped: &'a dyn Fn() -> bool,
-    ) -> Result<QuicProbe<'a>, ProbeError> {
+    ) -> Result<QuicCheck<'a>, CheckError> {
         let client = spec.tls.as_ref().map(|tls| tls.client(1));
         let given = client.as_ref().map(|client| client.given);
         let client = client.as_ref().and_then(QuicClient::new);
-        let client = client.ok_or(ProbeFault::NoTls)?;
-        let datagrams = UdpDatagrams::new(1).map_err(ProbeFault::NoSocket)?;
-        let mut probe = QuicProbe {
+        let client = client.ok_or(CheckFault::NoTls)?;
+        let datagrams = UdpDatagrams::new(1).map_err(CheckFault::NoSocket)?;
+        let mut check = QuicCheck {
             transport: StreamTransport(QuicSockets::new(datagrams, client, 1)),
             timeout,
             until: Instant::now() + timeout,
@@ -62,32 +62,32 @@ impl<'a> QuicProbe<'a> {
             nodelay: true,
             keepalive: true,
         };
-        probe.transport.0.connect(KEY, route);
-        match probe.next()? {
+        check.transport.0.connect(KEY, route);
+        match check.next()? {
             Some(Completion::Failed(_, _, error)) => {
                 let end = error.get_ref().and_then(|error| error.downcast_ref());
                 Err(match end {
                     Some(end) => {
                         let reason = Reason::of_quic(end, given.unwrap_or_default());
-                        ProbeFault::Failed(QuicEnd::outcome(end), reason)
+                        CheckFault::Failed(QuicEnd::outcome(end), reason)
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => {
-                        ProbeFault::NoQuic(target_name(target), QuicSilence::Refused(error))
+                        CheckFault::NoQuic(target_name(target), QuicSilence::Refused(error))
                     }
-                    None => ProbeFault::Connecting(error),
+                    None => CheckFault::Connecting(error),
                 }
                 .into())
             }
-            Some(_) => Ok(probe),
+            Some(_) => Ok(check),
             None => {
                 let silence = QuicSilence::Timeout(timeout);
-                Err(ProbeFault::NoQuic(target_name(target), silence).into())
+                Err(CheckFault::NoQuic(target_name(target), silence).into())
             }
         }
     }
 
     /// The next completion; `None` when the time is up.
-    fn next(&mut self) -> Result<Option<Completion>, ProbeError> {
+    fn next(&mut self) -> Result<Option<Completion>, CheckError> {
         loop {
             if let Some(completion) = self.transport.0.next() {
                 return Ok(Some(completion));
@@ -97,11 +97,11 @@ impl<'a> QuicProbe<'a> {
                 return Ok(None);
             }
             if (self.is_stopped)() {
-                return Err(ProbeFault::Stopped.into());
+                return Err(CheckFault::Stopped.into());
             }
             let until = self.transport.0.now() + Nanos::from(left.min(STOP_CHECK_INTERVAL));
             let waited = self.transport.0.wait(until);
-            waited.map_err(ProbeFault::Waiting)?;
+            waited.map_err(CheckFault::Waiting)?;
         }
     }
 
@@ -111,11 +111,11 @@ impl<'a> QuicProbe<'a> {
     }
 
     /// Sends a request and reads its response.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         mut self,
         spec: &LoadSpec,
         request: &Request,
-    ) -> Result<ProbeResponse, ProbeError> {
+    ) -> Result<CheckedResponse, CheckError> {
         let anything = Expectations::anything();
         let mut factory = factory(spec);
         let (mut link, mut buffers) = (Link::new(), SharedBuffers::default());
@@ -127,7 +127,7 @@ impl<'a> QuicProbe<'a> {
             .transport
             .connected(KEY, &mut link, target, &mut factory, Nanos::ZERO);
         if let SetupStep::Unusable(outcome, reason) = step {
-            return Err(ProbeFault::Failed(outcome, reason).into());
+            return Err(CheckFault::Failed(outcome, reason).into());
         }
         let mut has_begun = false;
         loop {
@@ -137,7 +137,7 @@ impl<'a> QuicProbe<'a> {
                     Ok(_) => has_begun = true,
                     Err(StartFailure::NotNow) => {}
                     Err(StartFailure::Never(reason)) => {
-                        return Err(ProbeFault::Encoding(reason.to_string()).into());
+                        return Err(CheckFault::Encoding(reason.to_string()).into());
                     }
                 }
             }
@@ -145,10 +145,10 @@ impl<'a> QuicProbe<'a> {
             self.transport
                 .send_output(KEY, &mut link, &mut buffers, request_of);
             let Some(completion) = self.next()? else {
-                return Err(ProbeFault::NoResponseWithin(self.timeout).into());
+                return Err(CheckFault::NoResponseWithin(self.timeout).into());
             };
             if let Completion::Failed(_, _, error) = completion {
-                return Err(ProbeFault::Reading(error).into());
+                return Err(CheckFault::Reading(error).into());
             }
             let shared = SharedState {
                 factory: &mut factory,

@@ -1,4 +1,4 @@
-//! Reasons why a probe has no response.
+//! Reasons why a check has no response.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -7,12 +7,12 @@ use prony_record::{Outcome, number};
 
 use crate::carrier::{Reason, StreamFault};
 
-/// Reason why a probe has no response.
+/// Reason why a check has no response.
 #[derive(Debug)]
-pub struct ProbeError(Box<ProbeFault>);
+pub struct CheckError(Box<CheckFault>);
 
 #[derive(Debug)]
-pub(super) enum ProbeFault {
+pub(super) enum CheckFault {
     /// The load has no target.
     NoTarget,
     /// The load has no request with this number.
@@ -31,7 +31,7 @@ pub(super) enum ProbeFault {
     NoQuic(String, QuicSilence),
     /// The response was not complete in time.
     NoResponseWithin(Duration),
-    /// The caller stopped the probe.
+    /// The caller stopped the check.
     Stopped,
     /// The request could not be sent.
     Sending(io::Error),
@@ -58,47 +58,47 @@ pub(super) enum QuicSilence {
     Refused(io::Error),
 }
 
-impl From<ProbeFault> for ProbeError {
-    fn from(fault: ProbeFault) -> ProbeError {
-        ProbeError(Box::new(fault))
+impl From<CheckFault> for CheckError {
+    fn from(fault: CheckFault) -> CheckError {
+        CheckError(Box::new(fault))
     }
 }
 
-impl fmt::Display for ProbeError {
+impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = |time: &Duration| number::span(time.as_secs_f64());
         match &*self.0 {
-            ProbeFault::NoTarget => f.write_str("the load has no target"),
-            ProbeFault::NoRequest(index) => write!(f, "the load has no request number {index}"),
-            ProbeFault::NoTls => f.write_str("QUIC needs TLS"),
-            ProbeFault::NoSocket(error) => error.fmt(f),
-            ProbeFault::NoConnection => f.write_str("there is no connection"),
-            ProbeFault::Connecting(error) => write!(f, "connecting: {error}"),
-            ProbeFault::NotConnectedWithin(limit) => {
+            CheckFault::NoTarget => f.write_str("the load has no target"),
+            CheckFault::NoRequest(index) => write!(f, "the load has no request number {index}"),
+            CheckFault::NoTls => f.write_str("QUIC needs TLS"),
+            CheckFault::NoSocket(error) => error.fmt(f),
+            CheckFault::NoConnection => f.write_str("there is no connection"),
+            CheckFault::Connecting(error) => write!(f, "connecting: {error}"),
+            CheckFault::NotConnectedWithin(limit) => {
                 write!(f, "connecting: no connection within {}", span(limit))
             }
-            ProbeFault::NoQuic(target, QuicSilence::Timeout(limit)) => write!(
+            CheckFault::NoQuic(target, QuicSilence::Timeout(limit)) => write!(
                 f,
                 "no QUIC response from {target} within {} (does a firewall block UDP? does the \
                  server listen on UDP?)",
                 span(limit)
             ),
-            ProbeFault::NoQuic(target, QuicSilence::Refused(error)) => write!(
+            CheckFault::NoQuic(target, QuicSilence::Refused(error)) => write!(
                 f,
                 "no QUIC response from {target}: nothing is listening on this UDP port ({error})"
             ),
-            ProbeFault::NoResponseWithin(limit) => {
+            CheckFault::NoResponseWithin(limit) => {
                 write!(f, "no complete response within {}", span(limit))
             }
-            ProbeFault::Stopped => f.write_str("stopped"),
-            ProbeFault::Sending(error) => write!(f, "sending the request: {error}"),
-            ProbeFault::Waiting(error) => write!(f, "waiting for the response: {error}"),
-            ProbeFault::Reading(error) => write!(f, "reading the response: {error}"),
-            ProbeFault::Tls(reason) => reason.fmt(f),
-            ProbeFault::Encoding(error) => f.write_str(error),
-            ProbeFault::Failed(outcome, reason) => write!(f, "{}: {reason}", outcome.name()),
-            ProbeFault::Malformed(fault) => write!(f, "{}: {fault}", Outcome::Protocol.name()),
-            ProbeFault::Closed => write!(
+            CheckFault::Stopped => f.write_str("stopped"),
+            CheckFault::Sending(error) => write!(f, "sending the request: {error}"),
+            CheckFault::Waiting(error) => write!(f, "waiting for the response: {error}"),
+            CheckFault::Reading(error) => write!(f, "reading the response: {error}"),
+            CheckFault::Tls(reason) => reason.fmt(f),
+            CheckFault::Encoding(error) => f.write_str(error),
+            CheckFault::Failed(outcome, reason) => write!(f, "{}: {reason}", outcome.name()),
+            CheckFault::Malformed(fault) => write!(f, "{}: {fault}", Outcome::Protocol.name()),
+            CheckFault::Closed => write!(
                 f,
                 "{}: the server closed the connection without a response",
                 Outcome::ClosedEarly.name()
@@ -107,4 +107,4 @@ impl fmt::Display for ProbeError {
     }
 }
 
-impl std::error::Error for ProbeError {}
+impl std::error::Error for CheckError {}

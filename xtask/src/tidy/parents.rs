@@ -36,7 +36,7 @@ struct Existing {
 }
 
 const EXISTING: Existing = Existing {
-    cycles: &[("fleet", 1), ("load", 6)],
+    cycles: &[("fleet", 1), ("load", 1)],
     split_types: &[
         ("fleet", "coordinator::fleet::Fleet", 6),
         ("load", "settings::table::LoadSettings", 6),

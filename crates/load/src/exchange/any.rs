@@ -56,35 +56,33 @@ impl Default for AnyKind {
     }
 }
 
+/// Calls a method of the kind, whichever it is.
+macro_rules! each {
+    ($any:expr, $kind:ident => $call:expr) => {
+        match $any {
+            AnyKind::Single($kind) => $call,
+            AnyKind::Batch($kind) => $call,
+        }
+    };
+}
+
 impl ExchangeKind for AnyKind {
     #[inline]
     fn head(&mut self, status: u16, call: Option<GrpcCall>) {
-        match self {
-            AnyKind::Single(kind) => kind.head(status, call),
-            AnyKind::Batch(kind) => kind.head(status, call),
-        }
+        each!(self, kind => kind.head(status, call));
     }
 
     #[inline]
     fn body(&mut self, bytes: &[u8]) -> u32 {
-        match self {
-            AnyKind::Single(kind) => kind.body(bytes),
-            AnyKind::Batch(kind) => kind.body(bytes),
-        }
+        each!(self, kind => kind.body(bytes))
     }
 
     fn trailers(&mut self, call: Option<GrpcCall>) {
-        match self {
-            AnyKind::Single(kind) => kind.trailers(call),
-            AnyKind::Batch(kind) => kind.trailers(call),
-        }
+        each!(self, kind => kind.trailers(call));
     }
 
     #[inline]
     fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd {
-        match self {
-            AnyKind::Single(kind) => kind.end(response),
-            AnyKind::Batch(kind) => kind.end(response),
-        }
+        each!(self, kind => kind.end(response))
     }
 }

@@ -5,9 +5,10 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError};
 
+use super::config::{GivenTlsOptions, TlsClient};
 use super::records::{PeerSpeaks, RecordScan};
+use super::state::{NegotiatedTls, TlsBuffers};
 use super::traffic::TlsTraffic;
-use super::{GivenTlsOptions, NegotiatedTls, TlsBuffers, TlsClient};
 
 /// Largest amount of application data that a correct server sends during a handshake, in bytes.
 const EARLY_BYTES_MAX: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use rustls::{
 };
 
 use super::cipher::{ContentType, HEADER_BYTES, PLAINTEXT_BYTES_MAX, RecordCipher, record_length};
-use super::{NegotiatedTls, TlsBuffers, TlsEvent};
+use super::state::{NegotiatedTls, TlsBuffers, TlsEvent};
 
 /// Maximum number of consecutive records without application data or a ticket. Without this limit,
 /// a peer could keep the worker busy forever.

@@ -6,9 +6,17 @@ use prony_record::finding::{
 };
 use prony_record::{Finding, Outcome, Record, Severity};
 
-use super::ClosedConnections;
 use crate::limits::ports;
 use crate::request::protocols::StreamsLimit;
+
+/// Connections of the measured part that ended although later requests could have used them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClosedConnections {
+    /// Number of connections that the server closed.
+    pub(crate) by_server: u64,
+    /// Number of connections that the load replaced with connections to another server.
+    pub(crate) for_other_target: u64,
+}
 
 /// Reports that the server, not `--streams`, limited the number of requests on a connection.
 pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {

@@ -10,16 +10,7 @@ mod tests;
 
 use prony_record::{Finding, Outcome, Record};
 
-pub(crate) use connections::streams_limited;
-
-/// Connections of the measured part that ended although later requests could have used them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ClosedConnections {
-    /// Number of connections that the server closed.
-    pub(crate) by_server: u64,
-    /// Number of connections that the load replaced with connections to another server.
-    pub(crate) for_other_target: u64,
-}
+pub(crate) use connections::{ClosedConnections, streams_limited};
 
 /// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
 /// first. `unsolicited` counts how often the server sent bytes while no request was in flight, and

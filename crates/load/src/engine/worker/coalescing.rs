@@ -37,7 +37,7 @@ pub(super) struct Coalescing {
     is_on: bool,
     /// True if a connection may have several requests in flight. Their responses arrive in many
     /// small pieces, so a wait gathers for its whole time.
-    has_streams: bool,
+    is_multiplexed: bool,
     /// Number of waits that may delay one request.
     waits_per_request: u64,
     /// Estimate of the 10th percentile of the latency; zero before the first response.
@@ -50,7 +50,7 @@ impl Coalescing {
         let transport = &spec.transport;
         Coalescing {
             is_on: is_closed && spec.think.is_none() && transport.coalesces,
-            has_streams: transport.protocols.streams > 1,
+            is_multiplexed: transport.protocols.streams > 1,
             waits_per_request: if transport.keepalive {
                 1
             } else {
@@ -79,7 +79,7 @@ impl Coalescing {
         let max_wait = self.fast_latency.0 / (LATENCY_PARTS * self.waits_per_request);
         let max_wait = Nanos(max_wait).min(time_max);
         let pays = max_wait >= TIME_MIN && in_flight >= REQUESTS_MIN;
-        let max_completions = if self.has_streams {
+        let max_completions = if self.is_multiplexed {
             in_flight
         } else {
             (in_flight / REQUESTS_PER_RESPONSE).min(RESPONSES_MAX)

@@ -15,7 +15,7 @@ use rustix::time::{
 };
 use socket2::Socket;
 
-use super::{EVENTS_MAX, Interest, ReadyEvent};
+use super::event::{EVENTS_MAX, Interest, ReadyEvent};
 use crate::socket::Key;
 
 /// Number of the timer. No connection has it.

@@ -3,6 +3,7 @@
 //! Events are level-triggered: a wait reports a socket as long as it is ready.
 
 mod epoll;
+mod event;
 
 use std::io;
 use std::time::Duration;
@@ -10,27 +11,8 @@ use std::time::Duration;
 use socket2::Socket;
 
 use self::epoll::EpollPoller as SystemPoller;
+pub(super) use self::event::{Interest, ReadyEvent};
 use super::Key;
-
-/// Maximum number of events per wait. The limit is at least as high as the number of events that a
-/// worker handles in one turn. An empty queue therefore means that no events are left.
-const EVENTS_MAX: usize = 4096;
-
-/// The events that a poller should report for a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Interest {
-    pub(super) reading: bool,
-    pub(super) writing: bool,
-}
-
-/// A socket that is ready. An error of the socket makes it both readable and writable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ReadyEvent {
-    /// The key with which the socket was added.
-    pub(super) key: Key,
-    pub(super) readable: bool,
-    pub(super) writable: bool,
-}
 
 /// Waits for events of many sockets. A socket must be removed before it is closed.
 pub(super) struct SocketPoller {

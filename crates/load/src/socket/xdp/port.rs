@@ -14,7 +14,7 @@ use prony_xdp::{
 };
 
 use super::link::XdpLink;
-use super::{is_in, local_port};
+use super::packet::{is_in, local_port};
 
 /// Assumed number of data bytes per received frame, for estimating the ring's capacity.
 const FRAME_DATA: usize = 1_400;

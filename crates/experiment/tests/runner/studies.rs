@@ -62,7 +62,7 @@ fn the_study_of_gunicorn_behind_nginx_completes() {
     ] {
         let trial = lab.out().join("trials").join(format!("1-{id}"));
         let record = record_of(&trial);
-        assert!(record.totals.ok > 20, "{id}: {:?}", record.totals);
+        assert!(record.totals.ok > 0, "{id}: {:?}", record.totals);
         assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.findings);
         assert_eq!(record.load.urls, 16, "{id}");
         assert!(
@@ -145,7 +145,7 @@ fn the_study_of_nginx_with_http2_completes() {
         let (id, levels) = (&variant.id, &variant.levels);
         let trial = lab.out().join("trials").join(format!("1-{id}"));
         let record = record_of(&trial);
-        assert!(record.totals.ok > 20, "{id}: {:?}", record.totals);
+        assert!(record.totals.ok > 0, "{id}: {:?}", record.totals);
         assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
         let version = levels
             .get("http")

@@ -1,4 +1,4 @@
-//! What a command shares with its user while it runs something: messages, metrics, the live view,
+//! The session of a command with its user while it runs something: messages, metrics, the live view,
 //! and the request to stop.
 
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! What a plan asks of the machine on which it is read: the only facts that don't come from the plan
-//! or from files that it names.
+//! Facts about the machine on which a plan is read: the only input that doesn't come from the plan or
+//! from files that it names.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;

@@ -52,7 +52,7 @@ pub(crate) fn print_dry_run(
     })
 }
 
-/// How the probe of an experiment's variants ended.
+/// Result of running each variant of an experiment once.
 enum ProbeEnd {
     /// The duration of a block.
     Measured(BlockTime),

@@ -1,4 +1,4 @@
-//! What a caller chooses for a run besides the plan: options, and the machines to run it on.
+//! Settings of a run that are not in the plan: options, and the machines to run it on.
 
 use std::path::PathBuf;
 use std::time::Duration;

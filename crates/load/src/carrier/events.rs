@@ -1,4 +1,4 @@
-//! What a carrier reports: the state of the connection, and events of its exchanges.
+//! Reports of a carrier: the state of the connection, and events of its exchanges.
 
 use prony_record::{Nanos, Outcome, TlsHandshake};
 

@@ -28,7 +28,7 @@ pub(crate) struct H1 {
     tls_phrase: Option<TlsPhrase>,
     /// Number of bytes of the request that were taken for sending.
     taken: usize,
-    /// What the parser expects of each response of the exchange.
+    /// Kind of body that each response of the exchange may have.
     expects: Expects,
 }
 

@@ -308,8 +308,8 @@ impl ByteCarrier for H2 {
         }
     }
 
-    /// The bytes in the socket are attributed to the exchange only if it is alone: those of several
-    /// streams can't be told apart.
+    /// Attributes the bytes in the socket to the exchange only if it is alone, because the bytes of
+    /// several streams can't be distinguished.
     fn unsent(&self, stream: u32, request: &Request, in_socket: u64, is_alone: bool) -> u64 {
         let encoded = request.encodings.http2();
         let Some(encoded) = encoded.filter(|encoded| !encoded.body().is_empty()) else {

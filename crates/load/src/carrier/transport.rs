@@ -1,5 +1,5 @@
-//! What lies between carriers and sockets: one kind of transport for sockets that carry bytes, and
-//! one for those that carry streams.
+//! Transports connect carriers to sockets: one kind for sockets that carry bytes, and one for those
+//! that carry streams.
 
 mod bytes;
 mod streams;
@@ -22,7 +22,7 @@ use crate::request::expect::Expectations;
 use crate::socket::{Key, Sockets};
 use crate::tls::{GivenTlsOptions, TlsClient};
 
-/// What a connection is set up for.
+/// The tunnel and the TLS settings that a new connection needs.
 #[derive(Clone, Copy)]
 pub(crate) struct SetupTarget<'a> {
     /// The request for a tunnel, if the connection leads to a proxy that must open one.
@@ -58,7 +58,7 @@ pub(crate) struct Established {
     pub(crate) handshake: Option<TlsHandshake>,
 }
 
-/// What the connections of a worker share.
+/// Memory and settings that all connections of a worker share.
 pub(crate) struct SharedState<'a> {
     pub(crate) factory: &'a mut CarrierFactory,
     pub(crate) buffers: &'a mut SharedBuffers,

@@ -1,4 +1,4 @@
-//! What the states of a TLS connection share: events, buffers, and the negotiated parameters.
+//! Types that the states of a TLS connection share: events, buffers, and negotiated parameters.
 
 use prony_record::Negotiated;
 use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};

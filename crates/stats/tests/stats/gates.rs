@@ -104,7 +104,7 @@ fn valid_gates_are_parsed() {
 #[test]
 fn errors_mark_their_position_and_list_alternatives() {
     let known = new_and_old();
-    for (input, marked, told) in [
+    for (input, marked, expected) in [
         ("", "", "expected a metric, a comparison operator"),
         (
             "p99 of nwe > baseline + 5%",
@@ -155,7 +155,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         ("p99 > é", "é", "is not a time"),
     ] {
         let error = Gate::parse(input, &known).expect_err(input).to_string();
-        assert!(error.contains(told), "{input}: {error}");
+        assert!(error.contains(expected), "{input}: {error}");
         let lines: Vec<&str> = error.lines().collect();
         let [.., text, marks] = lines.as_slice() else {
             panic!("{error}");

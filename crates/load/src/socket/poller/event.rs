@@ -1,4 +1,4 @@
-//! What pollers are asked for, and what they report.
+//! Interests that a poller watches, and the events that it reports.
 
 use super::super::Key;
 

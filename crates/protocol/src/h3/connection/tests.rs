@@ -23,8 +23,8 @@ fn described(mut connection: Connection) -> String {
     format!("{connection:#?}")
 }
 
-/// What a server sends on a connection with four requests, with the streams: a part of everything
-/// that can change the client's state.
+/// Bytes that a server sends on a connection with four requests, each with its stream. They include
+/// every kind of input that can change the client's state.
 const CONVERSATION: [(u64, &[u8]); 13] = [
     (UNKNOWN, b"\x40\x21"),
     (CONTROL, b"\x00\x04\x03\x06\x40\xff"),

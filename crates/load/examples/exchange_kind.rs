@@ -46,11 +46,12 @@ fn main() {
         status: 200,
         length,
         outcome: Outcome::Ok,
+        call: None,
         head: &[],
         body: &[],
     };
     let mut lines = Lines::default();
-    lines.head(200, None);
+    lines.head(200);
     // The bytes may be split anywhere.
     let parts: [&[u8]; 4] = [b"first\nsec", b"ond\n", b"th", b"ird\n"];
     for (number, part) in parts.iter().enumerate() {
@@ -59,7 +60,7 @@ fn main() {
     println!("{:?}", lines.end(response(19)));
 
     let mut cut = Lines::default();
-    cut.head(200, None);
+    cut.head(200);
     assert_eq!(cut.body(b"only a be"), 0);
     assert_eq!(
         cut.end(response(9)),

@@ -5,7 +5,8 @@ use std::fmt;
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{
-    ClientSettings, Connection, ConnectionEvent, EncodedRequest, RequestScheme, StreamId, Violation,
+    ClientSettings, CommonFrame, Connection, ConnectionEvent, EncodedRequest, RequestScheme,
+    StreamId, Violation,
 };
 
 /// Recorded events, in order. Consecutive pieces of one body are joined.
@@ -25,7 +26,7 @@ impl fmt::Display for TraceEvent {
                 ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
                 ConnectionEvent::Head { tag, status, .. } => write!(f, "{tag}: head {status}"),
                 ConnectionEvent::Trailers { tag, .. } => write!(f, "{tag}: trailers"),
-                ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
+                ConnectionEvent::End { tag, .. } => write!(f, "{tag}: end"),
                 ConnectionEvent::Reset {
                     tag,
                     code,
@@ -126,6 +127,9 @@ impl Client {
     /// Feeds these bytes to the connection and records the events.
     pub fn receive(&mut self, mut input: &[u8]) {
         loop {
+            while let Some(frame) = self.connection.next_common(&mut input) {
+                self.note_common(frame);
+            }
             let before = input.len();
             match self.connection.next(&mut input) {
                 Ok(ConnectionEvent::NeedMore) => {
@@ -151,6 +155,19 @@ impl Client {
                 .unfinished()
                 .all(|left| self.open.contains_key(&left.tag))
         );
+    }
+
+    /// Records a common frame as the events that the same bytes would lead to in several parts.
+    fn note_common(&mut self, frame: CommonFrame<'_>) {
+        match frame {
+            CommonFrame::Head { tag, status } => self.note(ConnectionEvent::Head { tag, status }),
+            CommonFrame::Rest { tag, bytes, call } => {
+                if !bytes.is_empty() {
+                    self.note(ConnectionEvent::Body { tag, bytes });
+                }
+                self.note(ConnectionEvent::End { tag, call });
+            }
+        }
     }
 
     fn note(&mut self, event: ConnectionEvent) {
@@ -183,18 +200,18 @@ impl Client {
                 assert_eq!(self.open.get(&tag), Some(&Stage::Started));
                 TraceEvent::Event(ConnectionEvent::Interim { tag, status })
             }
-            ConnectionEvent::Head { tag, status, call } => {
+            ConnectionEvent::Head { tag, status } => {
                 assert!(!(100..200).contains(&status));
                 assert_eq!(self.open.insert(tag, Stage::Headed), Some(Stage::Started));
-                TraceEvent::Event(ConnectionEvent::Head { tag, status, call })
+                TraceEvent::Event(ConnectionEvent::Head { tag, status })
             }
-            ConnectionEvent::Trailers { tag, call } => {
+            ConnectionEvent::Trailers { tag } => {
                 assert_eq!(self.open.get(&tag), Some(&Stage::Headed));
-                TraceEvent::Event(ConnectionEvent::Trailers { tag, call })
+                TraceEvent::Event(ConnectionEvent::Trailers { tag })
             }
-            ConnectionEvent::End { tag } => {
+            ConnectionEvent::End { tag, call } => {
                 assert_eq!(self.open.remove(&tag), Some(Stage::Headed));
-                TraceEvent::Event(ConnectionEvent::End { tag })
+                TraceEvent::Event(ConnectionEvent::End { tag, call })
             }
             ConnectionEvent::Reset {
                 tag,

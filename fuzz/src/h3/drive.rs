@@ -26,7 +26,7 @@ impl fmt::Display for TraceEvent {
                 ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
                 ConnectionEvent::Head { tag, status, .. } => write!(f, "{tag}: head {status}"),
                 ConnectionEvent::Trailers { tag, .. } => write!(f, "{tag}: trailers"),
-                ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
+                ConnectionEvent::End { tag, .. } => write!(f, "{tag}: end"),
                 ConnectionEvent::Reset {
                     tag,
                     code,
@@ -225,19 +225,19 @@ impl Client {
                 assert!(matches!(self.open.get(&tag), Some((_, Stage::Started))));
                 ConnectionEvent::Interim { tag, status }
             }
-            ConnectionEvent::Head { tag, status, call } => {
+            ConnectionEvent::Head { tag, status } => {
                 assert!(!(100..200).contains(&status));
                 let (_, stage) = self.open.get_mut(&tag).expect("a request in flight");
                 assert_eq!(std::mem::replace(stage, Stage::Headed), Stage::Started);
-                ConnectionEvent::Head { tag, status, call }
+                ConnectionEvent::Head { tag, status }
             }
-            ConnectionEvent::Trailers { tag, call } => {
+            ConnectionEvent::Trailers { tag } => {
                 assert!(matches!(self.open.get(&tag), Some((_, Stage::Headed))));
-                ConnectionEvent::Trailers { tag, call }
+                ConnectionEvent::Trailers { tag }
             }
-            ConnectionEvent::End { tag } => {
+            ConnectionEvent::End { tag, call } => {
                 assert!(matches!(self.open.remove(&tag), Some((_, Stage::Headed))));
-                ConnectionEvent::End { tag }
+                ConnectionEvent::End { tag, call }
             }
             ConnectionEvent::Reset {
                 tag,

@@ -105,7 +105,7 @@ impl H1 {
             (true, true) => Reuse::Refused,
             (false, requested) => Reuse::PeerCloses { requested },
         };
-        let kind = self.response.end(expected, reuse);
+        let kind = self.response.end(None, expected, reuse);
         if kind == EventKind::Message {
             return self.next_response(reusable, expected, events);
         }
@@ -251,7 +251,7 @@ impl ByteCarrier for H1 {
                 }
                 Ok(ResponseEvent::Head(head)) => {
                     self.capture_head(&before[..before.len() - bytes.len()]);
-                    self.response.add_head(head.status, None);
+                    self.response.add_head(head.status);
                     self.version = Some(head.version);
                     if head.status == 400 {
                         self.tls_phrase = TlsPhrase::find(bytes);

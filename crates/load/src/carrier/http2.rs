@@ -4,7 +4,8 @@
 //! streams reuse it.
 
 use prony_protocol::h2::{
-    ClientSettings, Connection, ConnectionEvent, ErrorCode, StartError, StreamId, data_wire_bytes,
+    ClientSettings, CommonFrame, Connection, ConnectionEvent, ErrorCode, StartError, StreamId,
+    data_wire_bytes,
 };
 use prony_record::{Nanos, Outcome};
 
@@ -105,6 +106,34 @@ impl H2 {
         response.bytes_in += std::mem::take(&mut self.unclaimed);
         response.first_byte.get_or_insert(now);
         response
+    }
+
+    /// Processes the common frames at the front of the input.
+    #[inline]
+    fn receive_common(
+        &mut self,
+        input: &mut &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<ExchangeEvent>,
+    ) {
+        let mut before = input.len();
+        while let Some(frame) = self.http.next_common(input) {
+            self.unclaimed += (before - input.len()) as u64;
+            before = input.len();
+            match frame {
+                CommonFrame::Head { tag, status } => self.claim(tag, now).add_head(status),
+                CommonFrame::Rest { tag, bytes, call } => {
+                    let response = self.claim(tag, now);
+                    if !bytes.is_empty() {
+                        response.add_body(bytes, tag, events);
+                    }
+                    let kind = response.end(call, expected, Reuse::Allowed);
+                    self.streams[tag as usize].stream = None;
+                    events.push(ExchangeEvent { stream: tag, kind });
+                }
+            }
+        }
     }
 
     /// Number of concurrent streams that the peer allows, if it set a limit.
@@ -222,6 +251,7 @@ impl ByteCarrier for H2 {
         events: &mut Vec<ExchangeEvent>,
     ) -> Progress {
         loop {
+            self.receive_common(&mut bytes, now, expected, events);
             let before = bytes.len();
             let event = self.http.next(&mut bytes);
             self.unclaimed += (before - bytes.len()) as u64;
@@ -240,8 +270,8 @@ impl ByteCarrier for H2 {
                 ConnectionEvent::Interim { tag, .. } => {
                     self.claim(tag, now);
                 }
-                ConnectionEvent::Head { tag, status, call } => {
-                    self.claim(tag, now).add_head(status, call);
+                ConnectionEvent::Head { tag, status } => {
+                    self.claim(tag, now).add_head(status);
                     let response = &mut self.streams[tag as usize].response;
                     if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
@@ -250,9 +280,9 @@ impl ByteCarrier for H2 {
                 ConnectionEvent::Body { tag, bytes } => {
                     self.claim(tag, now).add_body(bytes, tag, events);
                 }
-                ConnectionEvent::Trailers { tag, call } => self.claim(tag, now).add_trailers(call),
-                ConnectionEvent::End { tag } => {
-                    let kind = self.claim(tag, now).end(expected, Reuse::Allowed);
+                ConnectionEvent::Trailers { tag } => self.claim(tag, now).add_trailers(),
+                ConnectionEvent::End { tag, call } => {
+                    let kind = self.claim(tag, now).end(call, expected, Reuse::Allowed);
                     self.streams[tag as usize].stream = None;
                     events.push(ExchangeEvent { stream: tag, kind });
                 }

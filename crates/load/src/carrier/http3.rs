@@ -338,9 +338,9 @@ impl H3 {
                     let response = &mut self.streams[tag as usize].response;
                     response.add_body(bytes, tag, events);
                 }
-                ConnectionEvent::Head { tag, status, call } => {
+                ConnectionEvent::Head { tag, status } => {
                     let response = &mut self.streams[tag as usize].response;
-                    response.add_head(status, call);
+                    response.add_head(status);
                     if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
                     }
@@ -363,12 +363,12 @@ impl H3 {
         events: &mut Vec<ExchangeEvent>,
     ) -> Option<ErrorCode> {
         let (tag, kind) = match event {
-            ConnectionEvent::End { tag } => {
+            ConnectionEvent::End { tag, call } => {
                 let response = &mut self.streams[tag as usize].response;
-                (tag, response.end(expected, Reuse::Allowed))
+                (tag, response.end(call, expected, Reuse::Allowed))
             }
-            ConnectionEvent::Trailers { tag, call } => {
-                self.streams[tag as usize].response.add_trailers(call);
+            ConnectionEvent::Trailers { tag } => {
+                self.streams[tag as usize].response.add_trailers();
                 return None;
             }
             ConnectionEvent::Reset {

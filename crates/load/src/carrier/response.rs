@@ -65,9 +65,9 @@ impl StreamResponse {
 
     /// Adds the head. Its fields are captured separately.
     #[inline]
-    pub(super) fn add_head(&mut self, status: u16, call: Option<GrpcCall>) {
+    pub(super) fn add_head(&mut self, status: u16) {
         self.status = Some(status);
-        self.kind.head(status, call);
+        self.kind.head(status);
     }
 
     /// Adds part of the body, and appends an event for each message that it completes.
@@ -84,19 +84,26 @@ impl StreamResponse {
     }
 
     /// Adds the trailers.
-    pub(super) fn add_trailers(&mut self, call: Option<GrpcCall>) {
-        self.kind.trailers(call);
+    pub(super) fn add_trailers(&mut self) {
+        self.kind.trailers();
     }
 
-    /// Returns the event of the complete response, after which the connection has this use.
+    /// Returns the event of the complete response, after which the connection has this use. `call` is
+    /// the gRPC call to which this was the response, if it was one.
     #[inline]
-    pub(super) fn end(&mut self, expected: &Expectations, reuse: Reuse) -> EventKind {
+    pub(super) fn end(
+        &mut self,
+        call: Option<GrpcCall>,
+        expected: &Expectations,
+        reuse: Reuse,
+    ) -> EventKind {
         let status = self.status.unwrap_or(0);
         let captured = self.captured.as_deref();
         let end = self.kind.end(CompleteResponse {
             status,
             length: self.body.length(),
             outcome: self.body.judge(status, expected),
+            call,
             head: captured.map_or(&[], CapturedResponse::head),
             body: captured.map_or(&[], CapturedResponse::body),
         });

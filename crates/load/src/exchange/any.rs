@@ -1,7 +1,5 @@
 //! An exchange of any kind: the only place that lists them all.
 
-use prony_protocol::GrpcCall;
-
 use super::batch::{Batch, EarlierResponse};
 use super::kind::{CompleteResponse, ExchangeKind, ResponseEnd};
 use super::single::SingleResponse;
@@ -27,7 +25,7 @@ impl AnyKind {
     #[inline]
     pub(crate) fn begin(kind: RequestKind) -> AnyKind {
         match kind {
-            RequestKind::Single => AnyKind::Single(SingleResponse::default()),
+            RequestKind::Single => AnyKind::Single(SingleResponse),
             RequestKind::Batch(responses) => AnyKind::Batch(Box::new(Batch::new(responses))),
         }
     }
@@ -68,8 +66,8 @@ macro_rules! each {
 
 impl ExchangeKind for AnyKind {
     #[inline]
-    fn head(&mut self, status: u16, call: Option<GrpcCall>) {
-        each!(self, kind => kind.head(status, call));
+    fn head(&mut self, status: u16) {
+        each!(self, kind => kind.head(status));
     }
 
     #[inline]
@@ -77,8 +75,8 @@ impl ExchangeKind for AnyKind {
         each!(self, kind => kind.body(bytes))
     }
 
-    fn trailers(&mut self, call: Option<GrpcCall>) {
-        each!(self, kind => kind.trailers(call));
+    fn trailers(&mut self) {
+        each!(self, kind => kind.trailers());
     }
 
     #[inline]

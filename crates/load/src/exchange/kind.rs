@@ -12,6 +12,8 @@ pub struct CompleteResponse<'a> {
     pub length: u64,
     /// Outcome by the load's expectations about status, size and hash.
     pub outcome: Outcome,
+    /// The gRPC call to which this was the response, if it was one.
+    pub call: Option<GrpcCall>,
     /// The captured part of the head; empty if heads are not captured.
     pub head: &'a [u8],
     /// The captured part of the body; empty if bodies are not captured.
@@ -31,16 +33,16 @@ pub enum ResponseEnd {
 
 /// A kind of exchange: reads the response while it arrives. Input is split anywhere.
 pub trait ExchangeKind {
-    /// The head of the response arrived. `call` is the gRPC call that it belongs to, if any.
-    fn head(&mut self, _status: u16, _call: Option<GrpcCall>) {}
+    /// The head of the response arrived.
+    fn head(&mut self, _status: u16) {}
 
     /// A part of the body arrived. Returns the number of messages that it completes.
     fn body(&mut self, _bytes: &[u8]) -> u32 {
         0
     }
 
-    /// The trailers arrived. `call` is the gRPC call that they belong to, if any.
-    fn trailers(&mut self, _call: Option<GrpcCall>) {}
+    /// The trailers arrived.
+    fn trailers(&mut self) {}
 
     /// The response is complete.
     fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd;

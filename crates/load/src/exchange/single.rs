@@ -7,24 +7,13 @@ use super::kind::{CompleteResponse, ExchangeKind, ResponseEnd};
 
 /// An exchange that ends with its only response.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SingleResponse {
-    call: Option<GrpcCall>,
-}
+pub struct SingleResponse;
 
 impl ExchangeKind for SingleResponse {
-    #[inline]
-    fn head(&mut self, _status: u16, call: Option<GrpcCall>) {
-        self.call = call;
-    }
-
-    fn trailers(&mut self, call: Option<GrpcCall>) {
-        self.call = call;
-    }
-
     /// A call that failed has a status of HTTP that says success.
     #[inline]
     fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd {
-        match self.call {
+        match response.call {
             Some(GrpcCall { status }) if response.outcome == Outcome::Ok && status != Some(0) => {
                 ResponseEnd::FailedCall(status)
             }

@@ -214,9 +214,6 @@ pub(crate) struct SocketCounts {
 /// 6. The backend provides the clock: [`Sockets::now`] never goes back, unless the clock is started
 ///    again.
 pub(crate) trait Sockets {
-    /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
-    const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
-
     /// Reads the clock. Returns the time since the load began.
     fn now(&self) -> Nanos;
 

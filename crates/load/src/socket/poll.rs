@@ -359,8 +359,7 @@ impl Sockets for PollSockets<'_> {
     /// wake-up, which saves work on both sides.
     fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
         if self.ready.is_empty() && !self.poller.has_events() {
-            let pause = batch.max_wait.min(Self::COALESCE_TIME_MAX);
-            let time = until.since(self.now()).min(pause);
+            let time = until.since(self.now()).min(batch.max_wait);
             system::sleep_precisely(time.into());
         }
         self.wait(until)

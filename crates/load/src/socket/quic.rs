@@ -21,10 +21,6 @@ use crate::quic::{DatagramBatch, EarlyData, QuicClient, QuicConnection};
 /// Error code that ends a connection without an error (H3_NO_ERROR, RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
 
-/// Maximum time for which a wait gathers datagrams. Responses that arrive on a connection within
-/// this time are acknowledged together. The next requests then share a datagram, so the server also
-/// handles them together.
-const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(1000);
 /// Size of the memory for arriving datagrams, in bytes. Streams refer to it until their bytes are
 /// read.
 const ARENA_BYTES: usize = 256 * 1024;
@@ -275,8 +271,6 @@ impl<D: Datagrams> QuicSockets<D> {
 }
 
 impl<D: Datagrams> Sockets for QuicSockets<D> {
-    const COALESCE_TIME_MAX: Nanos = COALESCE_TIME_MAX;
-
     fn now(&self) -> Nanos {
         self.datagrams.now()
     }

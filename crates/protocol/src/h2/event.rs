@@ -30,8 +30,6 @@ pub enum ConnectionEvent<'a> {
         tag: u32,
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
-        /// The gRPC call to which this is the response, if it is one.
-        call: Option<GrpcCall>,
     },
     /// Part of the body, never empty.
     Body {
@@ -44,13 +42,13 @@ pub enum ConnectionEvent<'a> {
     Trailers {
         /// Tag of the request.
         tag: u32,
-        /// The gRPC call to which this is the response, if it is one.
-        call: Option<GrpcCall>,
     },
     /// The response is complete.
     End {
         /// Tag of the request.
         tag: u32,
+        /// The gRPC call to which this was the response, if it was one.
+        call: Option<GrpcCall>,
     },
     /// The peer ended the stream before the response was complete.
     Reset {
@@ -77,6 +75,28 @@ pub enum ConnectionEvent<'a> {
         last_stream: u32,
         /// Error code of the GOAWAY.
         code: ErrorCode,
+    },
+}
+
+/// One of the two frames of most responses, if it arrived completely: HEADERS with a known field
+/// block, and DATA with the rest of the body. It is valid and needs nothing but the common treatment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommonFrame<'a> {
+    /// The head of the final response; more follows.
+    Head {
+        /// Tag of the request.
+        tag: u32,
+        /// The status code, 0 to 999, but not 100 to 199.
+        status: u16,
+    },
+    /// The rest of the body, with which the response is complete.
+    Rest {
+        /// Tag of the request.
+        tag: u32,
+        /// Bytes of the body, possibly none.
+        bytes: &'a [u8],
+        /// The gRPC call to which this was the response, if it was one.
+        call: Option<GrpcCall>,
     },
 }
 

@@ -31,9 +31,9 @@
 //! loop {
 //!     match connection.next(&mut input)? {
 //!         ConnectionEvent::NeedMore => break,
-//!         ConnectionEvent::Head { tag, status, .. } => assert_eq!((tag, status), (7, 200)),
+//!         ConnectionEvent::Head { tag, status } => assert_eq!((tag, status), (7, 200)),
 //!         ConnectionEvent::Body { tag: 7, bytes } => body.extend_from_slice(bytes),
-//!         ConnectionEvent::End { tag } => assert_eq!(tag, 7),
+//!         ConnectionEvent::End { tag, call: None } => assert_eq!(tag, 7),
 //!         _ => {}
 //!     }
 //! }
@@ -80,7 +80,7 @@ mod violation;
 
 pub use connection::Connection;
 pub use error_code::ErrorCode;
-pub use event::{ConnectionEvent, StartError, StreamId};
+pub use event::{CommonFrame, ConnectionEvent, StartError, StreamId};
 pub use frame::FrameType;
 pub use pattern::RequestPattern;
 pub use request::{EncodedRequest, data_wire_bytes};

@@ -29,8 +29,6 @@ pub enum ConnectionEvent<'a> {
         tag: u32,
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
-        /// The gRPC call to which this is the response, if it is one.
-        call: Option<GrpcCall>,
     },
     /// Part of the body, never empty.
     Body {
@@ -43,14 +41,14 @@ pub enum ConnectionEvent<'a> {
     Trailers {
         /// Tag of the request.
         tag: u32,
-        /// The gRPC call to which this is the response, if it is one.
-        call: Option<GrpcCall>,
     },
     /// The response is complete. If part of the request is still unsent, the caller must stop
     /// sending it: the server doesn't need it (RFC 9114 §4.1).
     End {
         /// Tag of the request.
         tag: u32,
+        /// The gRPC call to which this was the response, if it was one.
+        call: Option<GrpcCall>,
     },
     /// The peer ended the exchange before the response was complete.
     Reset {

@@ -36,10 +36,10 @@
 //!
 //! // HEADERS with status 200, and DATA.
 //! let mut input: &[u8] = b"\x01\x03\0\0\xd9\x00\x02hi";
-//! assert_eq!(connection.next(0, &mut input)?, ConnectionEvent::Head { tag: 7, status: 200, call: None });
+//! assert_eq!(connection.next(0, &mut input)?, ConnectionEvent::Head { tag: 7, status: 200 });
 //! assert_eq!(connection.next(0, &mut input)?, ConnectionEvent::Body { tag: 7, bytes: b"hi" });
 //! assert_eq!(connection.next(0, &mut input)?, ConnectionEvent::NeedMore);
-//! assert_eq!(connection.finished(0)?, ConnectionEvent::End { tag: 7 });
+//! assert_eq!(connection.finished(0)?, ConnectionEvent::End { tag: 7, call: None });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

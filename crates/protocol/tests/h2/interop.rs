@@ -113,7 +113,7 @@ impl Load {
                 ConnectionEvent::Body { tag, bytes } => {
                     *self.bodies.get_mut(&tag).expect("a known tag") += bytes.len();
                 }
-                ConnectionEvent::End { tag } => self.ended.extend(self.bodies.remove(&tag)),
+                ConnectionEvent::End { tag, .. } => self.ended.extend(self.bodies.remove(&tag)),
                 ConnectionEvent::Reset {
                     tag, unprocessed, ..
                 } => {

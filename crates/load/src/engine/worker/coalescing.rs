@@ -8,6 +8,7 @@
 
 use prony_record::Nanos;
 
+use crate::request::protocols::Http;
 use crate::socket::WaitBatch;
 use crate::spec::{LoadSpec, LoopModel};
 
@@ -20,6 +21,12 @@ const LATENCY_PARTS: u64 = 20;
 const WAITS_PER_CONNECTION: u64 = 3;
 /// Minimum time of a coalesced wait. If the time would be shorter, waits are not coalesced.
 const TIME_MIN: Nanos = Nanos::from_micros(8);
+/// Maximum time of a coalesced wait for connections with one request in flight each.
+const TIME_MAX: Nanos = Nanos::from_micros(50);
+/// Maximum time of a coalesced wait for connections with several requests in flight, and for QUIC.
+/// Responses that arrive on a connection within this time are acknowledged together. The next
+/// requests then share a segment or datagram, so the server also handles them together.
+const SHARED_TIME_MAX: Nanos = Nanos::from_millis(1);
 /// Number of requests in flight on different connections per response that a wait gathers. The
 /// server still has the others to work on while the client handles the batch.
 const REQUESTS_PER_RESPONSE: u32 = 4;
@@ -38,6 +45,7 @@ pub(super) struct Coalescing {
     /// True if a connection may have several requests in flight. Their responses arrive in many
     /// small pieces, so a wait gathers for its whole time.
     is_multiplexed: bool,
+    time_max: Nanos,
     /// Number of waits that may delay one request.
     waits_per_request: u64,
     /// Estimate of the 10th percentile of the latency; zero before the first response.
@@ -48,9 +56,16 @@ impl Coalescing {
     pub(super) fn new(spec: &LoadSpec) -> Coalescing {
         let is_closed = matches!(spec.model, LoopModel::Closed);
         let transport = &spec.transport;
+        let protocols = transport.protocols;
+        let is_multiplexed = protocols.streams > 1;
         Coalescing {
             is_on: is_closed && spec.think.is_none() && transport.coalesces,
-            is_multiplexed: transport.protocols.streams > 1,
+            is_multiplexed,
+            time_max: if is_multiplexed || protocols.http == Http::Three {
+                SHARED_TIME_MAX
+            } else {
+                TIME_MAX
+            },
             waits_per_request: if transport.keepalive {
                 1
             } else {
@@ -72,12 +87,12 @@ impl Coalescing {
         };
     }
 
-    /// Returns the limits on the next wait, which lasts up to `time_max`, with this number of
-    /// requests in flight. Returns `None` if coalescing is not worthwhile.
+    /// Returns the limits on the next wait, with this number of requests in flight. Returns `None`
+    /// if coalescing is not worthwhile.
     #[inline]
-    pub(super) fn batch(&self, in_flight: u32, time_max: Nanos) -> Option<WaitBatch> {
+    pub(super) fn batch(&self, in_flight: u32) -> Option<WaitBatch> {
         let max_wait = self.fast_latency.0 / (LATENCY_PARTS * self.waits_per_request);
-        let max_wait = Nanos(max_wait).min(time_max);
+        let max_wait = Nanos(max_wait).min(self.time_max);
         let pays = max_wait >= TIME_MIN && in_flight >= REQUESTS_MIN;
         let max_completions = if self.is_multiplexed {
             in_flight
@@ -96,14 +111,12 @@ mod tests {
     use super::*;
     use crate::engine::worker::tests::spec;
 
-    const TIME_MAX: Nanos = Nanos::from_micros(50);
-
     /// Returns the limits on a wait with 64 requests in flight, after responses with latencies of
     /// 1 ms.
     fn batch_of(words: &str) -> Option<WaitBatch> {
         let mut coalescing = Coalescing::new(&spec(words));
         (0..100).for_each(|_| coalescing.note_latency(Nanos::from_millis(1)));
-        coalescing.batch(64, TIME_MAX)
+        coalescing.batch(64)
     }
 
     #[test]
@@ -121,8 +134,8 @@ mod tests {
             fast_latency: Nanos::from_millis(1),
             ..Coalescing::new(&spec("-c 15"))
         };
-        assert_eq!(few.batch(15, TIME_MAX), None);
-        assert_eq!(few.batch(1024, TIME_MAX).unwrap().max_completions, 32);
+        assert_eq!(few.batch(15), None);
+        assert_eq!(few.batch(1024).unwrap().max_completions, 32);
     }
 
     #[test]
@@ -139,7 +152,7 @@ mod tests {
             let took = if is_fast { 400 } else { 100_000 };
             coalescing.note_latency(Nanos::from_micros(took));
         }
-        let wait = coalescing.batch(64, Nanos::MAX).unwrap().max_wait;
+        let wait = coalescing.batch(64).unwrap().max_wait;
         assert!((18_000..=22_000).contains(&wait.0), "{wait:?}");
     }
 
@@ -148,7 +161,7 @@ mod tests {
         let mut coalescing = Coalescing::new(&spec("-c 64"));
         for took in [0, 0, u64::MAX / 2, 0, 1, u64::MAX / 2] {
             coalescing.note_latency(Nanos(took));
-            coalescing.batch(64, TIME_MAX);
+            coalescing.batch(64);
         }
     }
 }

@@ -358,10 +358,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         let in_flight = self.dispatcher.pending_count;
-        match self
-            .coalescing
-            .batch(in_flight, T::Sockets::COALESCE_TIME_MAX)
-        {
+        match self.coalescing.batch(in_flight) {
             Some(batch) => self.transport.sockets_mut().wait_coalesced(until, batch),
             None => self.transport.sockets_mut().wait(until),
         }

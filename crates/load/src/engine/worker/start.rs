@@ -7,6 +7,12 @@ use super::pace::Pace;
 use crate::carrier::{ConnectionState, Transport};
 use crate::socket::{Close, Sockets};
 
+/// Number of starts in a closed loop for which one clock reading serves, because they take less than
+/// about ten microseconds together. An earlier reading only makes times longer. A start on a
+/// multiplexed connection only writes into the connection's buffer.
+const STARTS_PER_CLOCK_READING: u32 = 8;
+const STREAM_STARTS_PER_CLOCK_READING: u32 = 64;
+
 impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Starts up to `max` requests that are due and for which a slot is free. The limit exists
     /// because a connect can take a millisecond when local ports are scarce, and thousands of
@@ -16,11 +22,21 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if now >= self.end {
             return 0;
         }
+        // The lateness of an open loop's starts, and what a script does, need exact times.
+        let is_exact = self.script.is_some() || matches!(self.dispatcher.pace, Pace::Open(_));
+        let per_reading = match self.spec.transport.protocols.streams {
+            1 => STARTS_PER_CLOCK_READING,
+            _ => STREAM_STARTS_PER_CLOCK_READING,
+        };
+        let mut has_connected = false;
         for started in 0..max {
             if !self.dispatcher.has_free_slot() || self.is_ramp_full(now) {
                 return started;
             }
-            if started > 0 {
+            let is_clock_due = is_exact
+                || std::mem::take(&mut has_connected)
+                || started.is_multiple_of(per_reading);
+            if started > 0 && is_clock_due {
                 now = self.transport.sockets().now();
                 if now >= self.end {
                     return started;
@@ -34,7 +50,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             };
             let intended = due.unwrap_or_else(|| self.free_since(slot, now).min(now));
             self.dispatcher.advance_pace(intended, self.spec);
-            self.start(slot, request, intended, now);
+            has_connected = self.start(slot, request, intended, now);
         }
         max
     }
@@ -78,7 +94,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             && self.dispatcher.due(now).is_some()
     }
 
-    fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) {
+    /// Starts a request. Returns true if this opened a connection, which may take long.
+    fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) -> bool {
         if let Some(renderer) = &mut self.renderer
             && self.dispatcher.slot(slot).own.is_none()
         {
@@ -110,8 +127,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let occupancy = self.dispatcher.occupancy(index);
         if entry.link.state.is_ready() && entry.target == target {
             self.send_request(slot, now);
+            false
         } else if occupancy.waiting + occupancy.in_flight > 1 {
             self.dispatcher.defer_until_idle(slot);
+            false
         } else {
             // A connection to another target is aborted, because otherwise its port would stay in
             // TIME_WAIT.
@@ -127,6 +146,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 ramp.begin(index);
             }
             self.connect(index, now);
+            true
         }
     }
 

@@ -516,10 +516,6 @@ impl Sockets for UringSockets<'_> {
 
     fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
         let until = self.prepare_wait(until);
-        let batch = WaitBatch {
-            max_wait: batch.max_wait.min(Self::COALESCE_TIME_MAX),
-            ..batch
-        };
         self.ring.wait_for(until, Some(batch))
     }
 

@@ -457,8 +457,7 @@ impl Sockets for XdpSockets<'_> {
         let enough = batch.max_completions.min(GATHERED_PACKETS);
         let is_idle = self.ready.is_empty() && !self.stack.has_events();
         if is_idle && self.port.received_count() < enough {
-            let pause = batch.max_wait.min(Self::COALESCE_TIME_MAX);
-            let limit = self.clock.cached() + pause.0;
+            let limit = self.clock.cached() + batch.max_wait.0;
             self.port
                 .pause(self.clock.created(), limit.min(self.sleep_limit(until)));
         }

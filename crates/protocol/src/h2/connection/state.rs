@@ -42,6 +42,15 @@ impl ConnectionState {
         matches!(self, ConnectionState::Opening | ConnectionState::Open)
     }
 
+    /// Returns true if the peer's SETTINGS have arrived, and the connection has not failed.
+    #[inline]
+    pub(super) fn has_settings(self) -> bool {
+        matches!(
+            self,
+            ConnectionState::Open | ConnectionState::GoingAway { .. }
+        )
+    }
+
     #[inline]
     pub(super) fn has_failed(self) -> bool {
         matches!(self, ConnectionState::Failed { .. })

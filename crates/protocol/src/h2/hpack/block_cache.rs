@@ -34,19 +34,26 @@ struct BlockEffects {
 }
 
 impl CachedBlocks {
-    /// Returns the fields of a cached block, and applies its effects to the table.
+    /// Returns what `accept` returns for the fields of a cached block, and applies the block's
+    /// effects to the table. Changes nothing if `accept` returns `None`.
     #[inline]
-    pub(super) fn recall(&mut self, block: &[u8], table: &mut Table) -> Option<Fields> {
+    pub(super) fn recall<T>(
+        &mut self,
+        block: &[u8],
+        table: &mut Table,
+        accept: impl FnOnce(&Fields) -> Option<T>,
+    ) -> Option<T> {
         let known = self.blocks.find(block)?;
         let CachedEffects { effects, settled } = &mut known.effects;
         let refers_to = effects.refers_to;
         if refers_to.is_some_and(|generation| generation != table.generation()) {
             return None;
         }
+        let accepted = accept(&known.fields)?;
         if *settled != Some(table.generation()) {
             *settled = table.insert_all(&effects.inserted);
         }
-        Some(known.fields)
+        Some(accepted)
     }
 
     /// Starts recording the effects of a block.

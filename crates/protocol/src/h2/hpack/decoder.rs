@@ -132,15 +132,27 @@ impl Decoder {
         self.table.forget_generation();
     }
 
+    /// Decodes a complete block that equals an earlier one, if `accept` returns a value for its
+    /// fields, and returns that value. Otherwise, changes nothing.
+    #[inline]
+    pub(in crate::h2) fn decode_known<T>(
+        &mut self,
+        block: &[u8],
+        accept: impl FnOnce(&Fields) -> Option<T>,
+    ) -> Option<T> {
+        if self.resize_due {
+            return None;
+        }
+        self.block_cache.recall(block, &mut self.table, accept)
+    }
+
     /// Decodes a complete block.
     ///
     /// # Errors
     ///
     /// Returns the first error. The decoder must not be used again.
     pub fn decode(&mut self, block: &[u8]) -> Result<Fields, DecodeError> {
-        if !self.resize_due
-            && let Some(fields) = self.block_cache.recall(block, &mut self.table)
-        {
+        if let Some(fields) = self.decode_known(block, |fields| Some(*fields)) {
             return Ok(fields);
         }
         self.block_cache.begin(block);

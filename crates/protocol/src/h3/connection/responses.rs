@@ -172,14 +172,8 @@ impl Connection {
         match stream.section(&fields) {
             Err(fault) => Ok(Some(self.break_stream(slot, fault.into()))),
             Ok(SectionRole::Interim(status)) => Ok(Some(ConnectionEvent::Interim { tag, status })),
-            Ok(SectionRole::Head(status)) => {
-                let call = stream.call;
-                Ok(Some(ConnectionEvent::Head { tag, status, call }))
-            }
-            Ok(SectionRole::Trailers) => {
-                let call = stream.call;
-                Ok(Some(ConnectionEvent::Trailers { tag, call }))
-            }
+            Ok(SectionRole::Head(status)) => Ok(Some(ConnectionEvent::Head { tag, status })),
+            Ok(SectionRole::Trailers) => Ok(Some(ConnectionEvent::Trailers { tag })),
         }
     }
 
@@ -218,12 +212,12 @@ impl Connection {
         if stream.reading != FrameReading::Header || !stream.kept.is_empty() {
             return Err(Violation::FrameTruncated);
         }
-        let tag = stream.tag;
+        let (tag, call) = (stream.tag, stream.call);
         if let Err(fault) = stream.check_end() {
             return Ok(self.break_stream(slot, fault.into()));
         }
         self.streams.close(slot);
-        Ok(ConnectionEvent::End { tag })
+        Ok(ConnectionEvent::End { tag, call })
     }
 
     /// Abandons the stream of a response that the peer reset (RESET_STREAM). Ignores streams that

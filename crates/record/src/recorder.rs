@@ -248,7 +248,9 @@ impl Recorder {
     }
 
     /// Records the end of a request. Returns true if the request belongs to the measured part.
-    #[inline]
+    ///
+    /// Always inlined, because an exchange that is passed through memory costs a stall.
+    #[inline(always)]
     pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) -> bool {
         self.passed(exchange.ended);
         self.ended += u64::from(outcome == Outcome::Ok || outcome.is_failure());
@@ -272,21 +274,7 @@ impl Recorder {
         if outcome == Outcome::Ok {
             self.success(exchange);
         } else {
-            self.failed += u64::from(outcome.is_failure());
-            let is_young = outcome == Outcome::Unfinished
-                && exchange.ended.since(exchange.intended) < self.untimed_below;
-            is_bound = outcome.is_censored() && !is_young;
-            if is_bound {
-                half_second
-                    .response_time
-                    .record_at_least(exchange.ended.since(exchange.intended));
-                // An unstarted request was never sent, so it has no service time.
-                if outcome != Outcome::Unstarted {
-                    half_second
-                        .service_time
-                        .record_at_least(exchange.ended.since(exchange.sent));
-                }
-            }
+            is_bound = self.not_ok(*exchange, outcome);
         }
         if let Some(entry) = self.half_second.entries.get_mut(exchange.entry) {
             entry.outcomes.add(outcome);
@@ -302,7 +290,30 @@ impl Recorder {
         true
     }
 
-    #[inline]
+    /// Records the end of a request that did not succeed. Returns true if its age is a lower bound of
+    /// its response time.
+    #[cold]
+    fn not_ok(&mut self, exchange: Exchange, outcome: Outcome) -> bool {
+        self.failed += u64::from(outcome.is_failure());
+        let is_young = outcome == Outcome::Unfinished
+            && exchange.ended.since(exchange.intended) < self.untimed_below;
+        let is_bound = outcome.is_censored() && !is_young;
+        if is_bound {
+            let half_second = &mut self.half_second;
+            half_second
+                .response_time
+                .record_at_least(exchange.ended.since(exchange.intended));
+            // An unstarted request was never sent, so it has no service time.
+            if outcome != Outcome::Unstarted {
+                half_second
+                    .service_time
+                    .record_at_least(exchange.ended.since(exchange.sent));
+            }
+        }
+        is_bound
+    }
+
+    #[inline(always)]
     fn success(&mut self, exchange: &Exchange) {
         let response = exchange.ended.since(exchange.intended);
         let service = exchange.ended.since(exchange.sent);
@@ -314,10 +325,15 @@ impl Recorder {
         if response == service && service == first_byte {
             self.equal_times.record(response);
         } else {
-            self.half_second.response_time.record(response);
-            self.half_second.service_time.record(service);
-            self.half_second.first_byte.record(first_byte);
+            self.different_times(response, service, first_byte);
         }
+    }
+
+    #[inline(never)]
+    fn different_times(&mut self, response: Nanos, service: Nanos, first_byte: Nanos) {
+        self.half_second.response_time.record(response);
+        self.half_second.service_time.record(service);
+        self.half_second.first_byte.record(first_byte);
     }
 
     /// Closes the half seconds before `moment`. Afterwards, no request may end before `moment`. The
@@ -326,6 +342,13 @@ impl Recorder {
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
+        if moment >= self.half_second_end {
+            self.end_half_seconds(moment);
+        }
+    }
+
+    #[cold]
+    fn end_half_seconds(&mut self, moment: Nanos) {
         while moment >= self.half_second_end {
             self.end_half_second(self.half_second_end);
         }

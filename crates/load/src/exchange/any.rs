@@ -79,7 +79,7 @@ impl ExchangeKind for AnyKind {
         each!(self, kind => kind.trailers());
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd {
         each!(self, kind => kind.end(response))
     }

@@ -58,6 +58,7 @@ pub(crate) struct ReceivedBody {
 
 impl ReceivedBody {
     /// Begins a new body.
+    #[inline]
     pub(crate) fn start(&mut self, expected: &Expectations) {
         self.length = 0;
         if expected.sha256.is_some() || self.hash.is_some() {
@@ -65,6 +66,7 @@ impl ReceivedBody {
         }
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, piece: &[u8]) {
         self.length += piece.len() as u64;
         if let Some(hash) = &mut self.hash {
@@ -92,6 +94,7 @@ impl ReceivedBody {
     }
 
     /// Judges a complete response: first its status, then the size of its body, then its hash.
+    #[inline]
     pub(crate) fn judge(&mut self, status: u16, expected: &Expectations) -> Outcome {
         if !expected.status.contains(status) {
             return Outcome::UnexpectedStatus;

@@ -112,7 +112,7 @@ impl Sink {
 
     /// Records the end of a request. Returns true if it is measured. If sources are counted,
     /// `source` is called for each measured request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn request_ended(
         &mut self,
         exchange: &Exchange,

@@ -7,6 +7,7 @@
 //!
 //! The crate never decides what runs when, compares nothing, and knows neither trials nor variants.
 
+pub mod build;
 pub mod crypto;
 pub mod doctor;
 pub mod environment;

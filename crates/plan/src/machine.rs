@@ -4,9 +4,11 @@
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_load::{LoadSettings, SpecError};
+pub use prony_stats::WorktreeChanges;
 
 use super::service::PlaceKind;
 use super::topology::AddressBlock;
@@ -78,11 +80,67 @@ pub trait PlanMachine: Debug + Send + Sync {
         sources: Option<&[AddressBlock]>,
     ) -> Result<(), SpecError>;
 
+    /// Finds the commit of a revision and the folder of its build. A revision is looked up once per
+    /// process, so that all variants and trials use the same commit.
+    ///
+    /// # Errors
+    /// The revision can't be built.
+    fn build(&self, repository: &Path, revision: &str, run: &str)
+    -> Result<Build, RevisionRefused>;
+
     /// Calls `render` in another process, which has little memory and time. Its effects are lost.
     ///
     /// # Errors
     /// The reason why `render` didn't end normally.
     fn rehearse(&self, render: &mut dyn FnMut()) -> Result<(), &'static str>;
+}
+
+/// A revision of a repository and the command that builds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Build {
+    /// Folder of the repository.
+    pub repository: PathBuf,
+    /// The revision as written in the plan.
+    pub revision: String,
+    /// Commit of the revision; for the working tree, the commit that is checked out.
+    pub commit: String,
+    /// First line of the commit's message.
+    pub subject: String,
+    /// The state of the working tree, if it is built as it is; `None` for a commit.
+    pub worktree: Option<WorktreeChanges>,
+    /// Shell command that builds the revision.
+    pub run: String,
+    /// Folder that contains the revision's files, in which the command runs.
+    pub dir: PathBuf,
+    /// Limits on the command.
+    pub limits: BuildLimits,
+}
+
+/// Limits on the command of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildLimits {
+    /// Time limit.
+    pub within: Duration,
+    /// Maximum size of the build's folder and log, in bytes.
+    pub size_max: u64,
+}
+
+impl Default for BuildLimits {
+    fn default() -> Self {
+        Self {
+            within: Duration::from_secs(30 * 60),
+            size_max: 10 << 30,
+        }
+    }
+}
+
+/// The reason why a revision can't be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevisionRefused {
+    /// What was observed.
+    pub message: String,
+    /// A hint.
+    pub hint: String,
 }
 
 /// A program that was not found.

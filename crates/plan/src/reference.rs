@@ -98,6 +98,7 @@ pub(crate) enum PlanTable {
     Trials,
     Blocks,
     Service,
+    Build,
     Ready,
     File,
     Load,
@@ -107,11 +108,12 @@ pub(crate) enum PlanTable {
 }
 
 impl PlanTable {
-    const ALL: [PlanTable; 10] = [
+    const ALL: [PlanTable; 11] = [
         PlanTable::TopLevel,
         PlanTable::Trials,
         PlanTable::Blocks,
         PlanTable::Service,
+        PlanTable::Build,
         PlanTable::Ready,
         PlanTable::File,
         PlanTable::Load,
@@ -126,6 +128,7 @@ impl PlanTable {
             PlanTable::Trials => "[trials]",
             PlanTable::Blocks => "blocks of [trials]",
             PlanTable::Service => "[service.NAME]",
+            PlanTable::Build => "build of [service.NAME]",
             PlanTable::Ready => "ready of [service.NAME]",
             PlanTable::File => "[service.NAME.files]",
             PlanTable::Load => "[load]",
@@ -141,6 +144,7 @@ impl PlanTable {
             PlanTable::Trials => trials(),
             PlanTable::Blocks => blocks(),
             PlanTable::Service => service(),
+            PlanTable::Build => build(),
             PlanTable::Ready => ready(),
             PlanTable::File => files(),
             PlanTable::Load => [own_load_keys(), load_settings()].concat(),
@@ -249,6 +253,7 @@ fn service() -> Vec<ReferenceKey> {
         web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
         key("remote", Text, "none", "\"10.0.0.2:80\"", "address of a server that is already \
         running: host:port or unix:/path"),
+        key("build", Table, "none", "{ git = \".\", revision = \"main\", run = \"make\" }", "a revision to build before anything starts; templates have its folder as `NAME.build.dir`"),
         key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for \
             which prony picks addresses; use a table for several"),
         key("ready", Table, "the listener accepts connections", "{ get = \"/\", status = 200 }", "criteria by which the service counts as ready"),
@@ -269,6 +274,18 @@ fn service() -> Vec<ReferenceKey> {
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
         key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; that \
             process's tree counts as the service's"),
+    ]
+}
+
+#[rustfmt::skip]
+fn build() -> Vec<ReferenceKey> {
+    use ValueType::{Path, Size, Text, Time};
+    vec![
+        key("git", Path, "the plan's folder", "\".\"", "folder of the Git repository"),
+        required(key("revision", Text, "", "\"{{ revision }}\"", "branch, tag or commit, looked up once; `worktree` is the working tree as it is, never cached")),
+        required(key("run", Text, "", "\"cargo build --release\"", "shell command that builds the revision, in the root folder of its files")),
+        key("within", Time, "\"30m\"", "\"5m\"", "time limit of the command"),
+        key("size_max", Size, "\"10G\"", "\"500M\"", "maximum size of the build's folder and log"),
     ]
 }
 

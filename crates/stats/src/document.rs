@@ -11,6 +11,7 @@ use crate::evaluate::Evaluation;
 use crate::explanation::Explanation;
 use crate::gate_result::GateResult;
 use crate::looks::{Look, stored_looks};
+use crate::revision::BuiltRevision;
 use crate::round_comparison::RoundComparison;
 use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
@@ -66,6 +67,9 @@ pub struct VerdictDocument {
     /// All looks so far; `--resume` continues from them.
     #[serde(default, deserialize_with = "stored_looks")]
     pub looks: Vec<Look>,
+    /// The revisions that were built, by variant and service; empty without `build` in the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<BuiltRevision>,
     /// Order of the trials within a block: interleaved or sequential. `None` in documents written
     /// by versions that could not interleave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,7 +136,7 @@ impl VerdictDocument {
     }
 
     /// Combines an experiment's properties with its evaluation. The caller fills in `why`,
-    /// `rounds`, `trial_mode` and `softirq_included`.
+    /// `rounds`, `revisions`, `trial_mode` and `softirq_included`.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,
@@ -157,6 +161,7 @@ impl VerdictDocument {
             rounds: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
+            revisions: Vec::new(),
             trial_mode: None,
             softirq_included: None,
             exit_status: None,

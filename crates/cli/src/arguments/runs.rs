@@ -63,15 +63,15 @@ pub(crate) enum RunsCommand {
         #[arg(short = 'y', long)]
         yes: bool,
     },
-    /// Remove old runs, except those with a name
+    /// Remove old runs, except those with a name, and cached builds of revisions by their last use
     Prune {
         /// The folder that holds the runs
         #[arg(value_name = "DIR", default_value = RUNS_DIR)]
         dir: PathBuf,
-        /// Keep the newest N runs
+        /// Keep the newest N runs, and the N builds used last
         #[arg(long, value_name = "N")]
         keep: Option<usize>,
-        /// Keep runs younger than this, such as 12h or 30d
+        /// Keep runs younger than this, and builds used since, such as 12h or 30d
         #[arg(long, value_name = "TIME", value_parser = quantity::age)]
         older_than: Option<Duration>,
         /// List what would be removed, and remove nothing

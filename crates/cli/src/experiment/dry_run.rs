@@ -10,7 +10,7 @@ use prony_plan::{Plan, ResolvedVariant};
 use crate::ending::{Ending, Failure};
 use crate::experiment::hosts::PlanAgents;
 use crate::experiment::leftovers;
-use crate::experiment::outlook;
+use crate::experiment::{outlook, revisions};
 use crate::session::Session;
 use crate::terminal;
 
@@ -26,7 +26,7 @@ pub(crate) fn print_dry_run(
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let mut failed = None;
     let block_time = match BlockTime::of(&variants, Some(&mode)) {
-        BlockTime::NeedsProbe if settings.precheck => {
+        BlockTime::NeedsProbe if settings.precheck && !revisions::needs_builds(plan)? => {
             match probe_variants(plan, &variants, session)? {
                 ProbeEnd::Measured(block_time) => block_time,
                 ProbeEnd::Interrupted => return Ok(Ending::Interrupted),
@@ -42,7 +42,8 @@ pub(crate) fn print_dry_run(
     let summary = outlook::summary(plan, settings, &block_time);
     let details = outlook::details(plan, settings, &variants);
     let hosts = hosts.map(PlanAgents::summary).unwrap_or_default();
-    terminal::print(&format!("{summary}\n{mode}\n{details}{hosts}"));
+    let builds = revisions::forecast(plan)?;
+    terminal::print(&format!("{summary}\n{mode}\n{details}{builds}{hosts}"));
     Ok(match failed {
         Some(error) => {
             terminal::print_message(error);

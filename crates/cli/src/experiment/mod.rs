@@ -5,6 +5,7 @@ mod hosts;
 mod leftovers;
 mod outlook;
 pub(crate) mod plan_file;
+mod revisions;
 mod setups;
 mod watcher;
 
@@ -94,6 +95,10 @@ pub(crate) fn run_experiment(
     let warn = |text: &str| progress.warn(text);
     let show = |feed: &Arc<Feed>| watch.by_agents(feed);
     let show = session.shows_loads().then_some(&show as FeedObserver<'_>);
+    let interrupt = session.interrupt_experiment()?;
+    let Some(_builds) = revisions::build_all(plan, &interrupt, progress)? else {
+        return Ok(Ending::Interrupted);
+    };
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
@@ -109,7 +114,6 @@ pub(crate) fn run_experiment(
         load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
         scripts: Some(&scripts::QUIET_LOADER),
     };
-    let interrupt = session.interrupt_experiment()?;
     let reports = ExperimentReports {
         out: &settings.out,
         progress,

@@ -33,6 +33,7 @@ mod profiles;
 #[allow(dead_code)]
 mod recorder;
 mod requests;
+mod revisions;
 mod running;
 mod scripts;
 mod statuses;

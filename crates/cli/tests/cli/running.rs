@@ -102,6 +102,7 @@ impl Workdir {
             .env_remove("PRONY_PROGRESS")
             .env_remove("NO_COLOR")
             .env("COLUMNS", "100")
+            .env("XDG_CACHE_HOME", self.path(".cache"))
             .env(MARK, &self.mark)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

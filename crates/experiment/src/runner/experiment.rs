@@ -617,6 +617,7 @@ impl<'a> Experiment<'a> {
         VerdictDocument {
             why,
             rounds,
+            revisions: self.stored.revisions().to_vec(),
             trial_mode: self.stored.trial_mode().cloned(),
             softirq_included,
             ..document

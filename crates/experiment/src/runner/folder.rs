@@ -11,13 +11,14 @@ use prony_machine::environment::{
 };
 use prony_plan::Plan;
 use prony_record::{Record, parse_stored, read_stored};
-use prony_stats::{Look, TrialMode, VerdictDocument};
+use prony_stats::{BuiltRevision, Look, TrialMode, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
 use super::experiment_finding::ExperimentFinding;
 use super::folder_error::ExperimentFolderError;
 use super::lock::{self, FolderLock};
 use super::plan_changes::{self, PlanCopy};
+use super::revisions;
 use super::trial_result::TrialResult;
 use prony_record::finding::AcceptedChange;
 
@@ -41,6 +42,9 @@ struct StoredState {
     /// Changes of the plan that the user accepted when resuming.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plan_changes: Vec<AcceptedChange>,
+    /// Revisions that were built.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    revisions: Vec<BuiltRevision>,
     /// Variants that the pre-check ruled out, so that no block contains them.
     #[serde(default, skip_serializing_if = "RuledOut::is_empty")]
     ruled_out: RuledOut,
@@ -145,6 +149,7 @@ impl ExperimentFolder {
             trial_mode,
             plan: Some(PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?),
             plan_changes: Vec::new(),
+            revisions: revisions::of_plan(plan).map_err(|error| failed(dir, &error))?,
             ruled_out: RuledOut::default(),
             block_overhead_ms: None,
         };
@@ -184,6 +189,11 @@ impl ExperimentFolder {
         if !changes.is_empty() && !accept_plan_changes {
             let dir = dir.to_owned();
             return Err(ExperimentFolderError::PlanChanged { dir, changes });
+        }
+        let revisions = revisions::of_plan(plan).map_err(|error| failed(dir, &error))?;
+        if let Some(change) = revisions::moved(&state.revisions, &revisions) {
+            let dir = dir.to_owned();
+            return Err(ExperimentFolderError::RevisionMoved { dir, change });
         }
         let verdict = dir.join("verdict.json");
         let looks = if verdict.is_file() {
@@ -295,6 +305,11 @@ impl ExperimentFolder {
     pub(crate) fn set_trial_mode(&mut self, mode: TrialMode) -> Result<(), ExperimentFolderError> {
         self.state.trial_mode = Some(mode);
         write_json(&self.dir.join("state.json"), &self.state)
+    }
+
+    /// Returns the revisions that were built, by variant and service.
+    pub(crate) fn revisions(&self) -> &[BuiltRevision] {
+        &self.state.revisions
     }
 
     pub(crate) fn seed(&self) -> u64 {
@@ -508,7 +523,7 @@ fn ids(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-fn failed(path: &Path, error: &io::Error) -> ExperimentFolderError {
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> ExperimentFolderError {
     ExperimentFolderError::File {
         path: path.to_owned(),
         error: error.to_string(),

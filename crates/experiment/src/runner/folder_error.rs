@@ -30,6 +30,13 @@ pub enum ExperimentFolderError {
         /// Differences between the plans, each as one phrase.
         changes: Vec<String>,
     },
+    /// A revision that the plan builds has changed since the experiment began.
+    RevisionMoved {
+        /// Path of the folder.
+        dir: PathBuf,
+        /// Description of the change.
+        change: String,
+    },
     /// A condition ended the experiment. Repeating the block until it passes would bias the result.
     Aborted {
         /// Path of the folder.
@@ -118,6 +125,12 @@ impl fmt::Display for ExperimentFolderError {
                  folder, or combine both in one result with --accept-plan-changes)",
                 dir.join("plan.toml").display(),
                 changes.join("; ")
+            ),
+            ExperimentFolderError::RevisionMoved { dir, change } => write!(
+                f,
+                "{}: {change}, so more blocks would measure something else (start a new run, or \
+                 name commits instead of branches)",
+                dir.display()
             ),
             ExperimentFolderError::Aborted {
                 dir,

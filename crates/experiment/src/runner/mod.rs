@@ -28,6 +28,7 @@ mod readiness;
 mod resource_use;
 mod response_findings;
 mod responses;
+mod revisions;
 mod rounds;
 mod run_settings;
 mod runner_error;

@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A started service and its keeper.
 #[derive(Debug)]
-pub(super) struct RunningService {
+pub(crate) struct RunningService {
     keeper: Child,
     keeper_ended: Option<ExitStatus>,
     /// Channel to the keeper; `None` after the command to kill the service was sent.
@@ -37,7 +37,7 @@ pub(super) struct RunningService {
 
 /// Isolation of a service.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum LaunchMode<'a> {
+pub(crate) enum LaunchMode<'a> {
     /// No isolation: the service runs directly on the host.
     Native,
     /// The service runs in a sandbox with a separate network, process IDs and users.
@@ -52,7 +52,7 @@ pub(super) enum LaunchMode<'a> {
 /// # Errors
 /// [`HostError::MissingProgram`] if the program doesn't exist, [`HostError::File`] if the log or
 /// the working directory can't be opened, and [`HostError::Start`] for other failures.
-pub(super) fn launch(
+pub(crate) fn launch(
     spec: &ServiceSpec,
     mode: LaunchMode<'_>,
     default_cores: &[usize],
@@ -188,7 +188,7 @@ impl RunningService {
     }
 
     /// Returns the exit status of the main process, if it has ended.
-    pub(super) fn main_ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn main_ended(&mut self) -> Option<ExitStatus> {
         self.receive_messages();
         self.main_ended
     }
@@ -212,7 +212,7 @@ impl RunningService {
 
     /// Returns the exit status of the keeper, if it has ended. Once the keeper has ended, no
     /// process of the service is left, unless the keeper was killed.
-    pub(super) fn keeper_ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn keeper_ended(&mut self) -> Option<ExitStatus> {
         if self.keeper_ended.is_none() {
             self.keeper_ended = self.keeper.try_wait().ok().flatten();
         }
@@ -221,7 +221,7 @@ impl RunningService {
 
     /// Sends the stop signal and waits until all processes of the service have ended. Returns false
     /// if they don't end within `timeout`.
-    pub(super) fn ask_to_end(&mut self, timeout: Duration) -> bool {
+    pub(crate) fn ask_to_end(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
             // An error means that the keeper has ended, so the wait below returns immediately.
@@ -232,7 +232,7 @@ impl RunningService {
 
     /// Makes the keeper kill the service, and waits until both have ended. Returns false if they
     /// don't end within `timeout`.
-    pub(super) fn kill(&mut self, timeout: Duration) -> bool {
+    pub(crate) fn kill(&mut self, timeout: Duration) -> bool {
         self.receive_messages();
         self.signal_keeper(Signal::CONT);
         self.channel = None;
@@ -241,7 +241,7 @@ impl RunningService {
 
     /// Kills a keeper that doesn't respond, and waits until it has ended. This process then adopts
     /// the service's processes.
-    pub(super) fn kill_keeper(&mut self, timeout: Duration) -> bool {
+    pub(crate) fn kill_keeper(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::KILL);
         self.wait(timeout)
     }

@@ -164,7 +164,7 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
 
 /// Returns the last lines of a log, at most [`TAIL_WINDOW_BYTES`] in total; empty if the log can't
 /// be read.
-pub(super) fn tail(path: &Path, lines: usize) -> String {
+pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();

@@ -32,6 +32,8 @@ use crate::telemetry::TelemetrySample;
 
 pub use crate::system::HostError;
 pub use exit::{ServiceExit, ServiceStop};
+pub(crate) use launch::{LaunchMode, RunningService, launch};
+pub(crate) use log::tail;
 pub use readiness_probe::{ProbeFailure, ReadinessProbe};
 
 /// A machine that runs services: this one, or a group of machines with agents.

@@ -7,10 +7,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
-use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
+use prony_plan::machine::{Build, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused};
 use prony_plan::service::PlaceKind;
 use prony_plan::topology::AddressBlock;
 
+use crate::build;
 use crate::place;
 use crate::system::program::{self, MissingProgram};
 
@@ -118,6 +119,15 @@ impl PlanMachine for MachineProfile {
             Some(sources) => place::rehearse(sources, resolve).unwrap_or(Ok(())),
             None => resolve(),
         }
+    }
+
+    fn build(
+        &self,
+        repository: &Path,
+        revision: &str,
+        run: &str,
+    ) -> Result<Build, RevisionRefused> {
+        build::find(repository, revision, run)
     }
 
     fn rehearse(&self, render: &mut dyn FnMut()) -> Result<(), &'static str> {

@@ -171,7 +171,7 @@ fn changes(cwd: &Path, top: &Path) -> Option<GitChanges> {
 }
 
 /// Returns true for a folder of results.
-fn is_of_prony(path: &Path) -> bool {
+pub(crate) fn is_of_prony(path: &Path) -> bool {
     path.ends_with("prony-runs") || path.join("state.json").is_file()
 }
 

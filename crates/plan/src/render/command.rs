@@ -1,6 +1,7 @@
 //! The keys `command` and `wrapper` of a service, which define the program that the host starts.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::context::{MachineNeedKind, RenderContext};
 use super::service_layout::ServiceLayout;
@@ -67,6 +68,7 @@ fn find_program(
 ) -> String {
     match around.machine.program(name, &around.folder.base, env) {
         Ok(found) => found,
+        Err(missing) if around.layout.is_built(Path::new(&missing.started)) => missing.started,
         Err(missing) => {
             let need = MachineNeedKind::Program {
                 owner: owner.to_owned(),

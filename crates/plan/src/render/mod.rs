@@ -1,6 +1,7 @@
 //! Rendering of one variant: first its layout, which depends only on factors, then its services and
 //! its load.
 
+mod build;
 mod capacity_load;
 mod command;
 pub(super) mod context;

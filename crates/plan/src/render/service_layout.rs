@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use super::build::{BuildOwner, read_build};
 use super::host_name::read_host;
 use super::start_order::start_order;
 use super::template::TemplateContext;
 use crate::diagnostic::{DiagnosticKind, did_you_mean_or_list};
-use crate::model::{NamedTable, PLACE_WORDS};
+use crate::machine::{Build, PlanMachine};
+use crate::model::{NamedTable, PLACE_WORDS, PlanFolder};
 use crate::service::{Allocation, ListenKind, PlaceKind};
 use crate::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, host_port, is_name};
 
@@ -43,6 +45,8 @@ pub(crate) struct ServiceLayout {
     /// services.
     pub(crate) remote: Option<(String, RemoteAddress)>,
     pub(crate) file_names: Vec<String>,
+    /// The revision that is built for the service.
+    pub(crate) build: Option<Build>,
 }
 
 impl ServiceLayout {
@@ -71,15 +75,26 @@ impl ServiceLayout {
 pub(crate) fn read_service_layouts(
     services: &[NamedTable],
     places: &[&str],
+    (machine, folder): (&dyn PlanMachine, &PlanFolder),
     context: &TemplateContext,
     reader: &mut PlanReader<'_>,
 ) -> Option<Vec<ServiceLayout>> {
     let before = reader.diagnostics.count();
-    let layouts: Vec<_> = services
+    let mut layouts: Vec<_> = services
         .iter()
         .enumerate()
         .map(|(index, service)| read_service((index, service), places, context, reader))
         .collect();
+    for layout in &mut layouts {
+        let table = services[layout.index].table.get("build");
+        let table = table.and_then(|node| context.node(node, reader));
+        let owner = BuildOwner {
+            service: &layout.name,
+            has_host: layout.host.is_some(),
+            listens_as_build: layout.listen.contains_key("build"),
+        };
+        layout.build = table.and_then(|node| read_build(&node, &owner, machine, folder, reader));
+    }
     let names = services.iter().map(|service| service.name.as_str());
     for layout in &layouts {
         let unknown = layout
@@ -181,6 +196,7 @@ fn read_service(
         needs: needs.unwrap_or_default(),
         remote: remote.and_then(|node| read_remote(&node, name, reader)),
         file_names: file_names.unwrap_or_default(),
+        build: None,
     };
     if let (Some(host), PlaceKind::Named(_)) = (&layout.host, layout.place) {
         let message = format!("service \"{name}\" has both host \"{host}\" and a place");

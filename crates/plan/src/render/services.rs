@@ -9,6 +9,7 @@ use super::files;
 use super::ready::{ReadySettings, read_ready};
 use super::service_layout::ServiceLayout;
 use crate::diagnostic::DiagnosticKind;
+use crate::machine::Build;
 use crate::reference::PlanTable;
 use crate::service::{FollowSpec, PlaceKind, ServiceSpec};
 use crate::syntax::{PlanReader, SIGTERM, TomlNode, TomlTable, TomlValue, signal};
@@ -27,6 +28,8 @@ pub struct ResolvedService {
     pub remote: Option<String>,
     /// Host that runs the service, as named in the plan; `None` for this machine.
     pub host: Option<String>,
+    /// The revision that is built for the service before anything starts.
+    pub build: Option<Build>,
 }
 
 /// Reads one service. Values with problems are replaced by defaults.
@@ -39,7 +42,9 @@ pub(crate) fn read_service(
     let owner = format!("service \"{}\"", layout.name);
     // The templates in `files` are rendered when the files are read, not here.
     let mut without_files = table.clone();
-    without_files.entries.retain(|entry| entry.key != "files");
+    without_files
+        .entries
+        .retain(|entry| !["files", "build"].contains(&entry.key.as_str()));
     let rendered = around.templates.table(&without_files, reader);
     let env = read_env(rendered.get("env"), &owner, reader);
     let is_local = layout.host.is_none();
@@ -47,11 +52,11 @@ pub(crate) fn read_service(
         report_relative_paths(&rendered, &owner, reader);
     }
     if layout.remote.is_some() {
-        report_keys_without_effect(&rendered, &owner, reader);
+        report_keys_without_effect(table, &owner, reader);
     }
     let folder = |key: &str, reader: &mut PlanReader<'_>| {
         let (path, line) = read_folder(rendered.get(key)?, key, &owner, around, reader)?;
-        if is_local {
+        if is_local && !around.layout.is_built(&path) {
             let subject = format!("{key} of {owner}");
             let path = path.clone();
             around.add_need(line, MachineNeedKind::Folder { subject, path });
@@ -97,6 +102,7 @@ pub(crate) fn read_service(
         ready: read_ready(rendered.get("ready"), layout, &owner, around, reader),
         remote: layout.remote.as_ref().map(|(written, _)| written.clone()),
         host: layout.host.clone(),
+        build: layout.build.clone(),
     }
 }
 

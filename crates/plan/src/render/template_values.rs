@@ -88,6 +88,7 @@ fn attributes(service: &ServiceLayout) -> BTreeSet<String> {
         .iter()
         .map(|attribute| (*attribute).to_owned())
         .chain(listeners.cloned())
+        .chain(service.build.iter().map(|_| "build".to_owned()))
         .collect()
 }
 
@@ -121,6 +122,11 @@ fn service_value(
     value.insert("files".to_owned(), files.collect());
     let dir = given.files_dir.to_string_lossy().into_owned();
     value.insert("dir".to_owned(), dir.into());
+    if let Some(build) = &service.build {
+        let dir = build.dir.to_string_lossy().into_owned();
+        let attributes = [("dir", dir), ("commit", build.commit.clone())];
+        value.insert("build".to_owned(), attributes.into_iter().collect());
+    }
     value.into_iter().collect()
 }
 

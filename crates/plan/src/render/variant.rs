@@ -141,7 +141,13 @@ pub(crate) fn layout(
     let places = plan.places.iter().map(|place| place.name.as_str());
     let places: Vec<&str> = places.collect();
     let before = reader.diagnostics.count();
-    let services = read_service_layouts(&plan.services, &places, &context, &mut reader)?;
+    let services = read_service_layouts(
+        &plan.services,
+        &places,
+        (&*plan.machine, &plan.folder),
+        &context,
+        &mut reader,
+    )?;
     let sections = (plan.places.as_slice(), plan.links.as_slice());
     let layout = read_layout(sections, &plan.load, services, &context, &mut reader);
     (reader.diagnostics.count() == before).then_some(layout)

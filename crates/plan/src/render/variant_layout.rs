@@ -4,6 +4,7 @@
 use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use super::host_name::read_agents;
 use super::networks::{LinkNeeds, PlaceCores, read_links, read_places, read_sources};
@@ -88,6 +89,12 @@ impl VariantLayout {
                 service: service.name.clone(),
             }),
         }
+    }
+
+    /// Returns true if a path is in the folder of a build, which may not exist yet.
+    pub(crate) fn is_built(&self, path: &Path) -> bool {
+        let builds = self.services.iter().filter_map(|it| it.build.as_ref());
+        builds.into_iter().any(|build| path.starts_with(&build.dir))
     }
 
     /// Returns true if a service or the load runs on another machine.

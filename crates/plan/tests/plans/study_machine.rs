@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
-use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
+use prony_plan::machine::{Build, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused};
 use prony_plan::service::PlaceKind;
 use prony_plan::topology::AddressBlock;
 
@@ -53,6 +53,18 @@ impl PlanMachine for StudyMachine {
 
     fn first_address(&self, _host: &str, _port: u16) -> Option<SocketAddr> {
         None
+    }
+
+    fn build(
+        &self,
+        _repository: &Path,
+        _revision: &str,
+        _run: &str,
+    ) -> Result<Build, RevisionRefused> {
+        Err(RevisionRefused {
+            message: "there is no repository".to_owned(),
+            hint: "create one".to_owned(),
+        })
     }
 
     fn check_place(&self, _kind: PlaceKind) -> Result<(), String> {

@@ -15,7 +15,9 @@ use crate::document::{Block, Blocks, Callout, Document, Figure, Section};
 use crate::environment::{environment_rank, flattened};
 use crate::method as wording;
 use crate::tables::entry_comparison::EntryComparison;
-use crate::tables::{self, metrics_tables, outcomes_table, result_list, variants_table};
+use crate::tables::{
+    self, metrics_tables, outcomes_table, result_list, revisions_table, variants_table,
+};
 use crate::{Experiment, figures, number};
 
 /// Maximum number of sentences in the header. If there are more, they follow the results.
@@ -57,6 +59,9 @@ impl Document {
         // Without a complete block, tables have no values.
         if verdict.blocks > 0 {
             results(&mut document, verdict);
+        }
+        if let Some(table) = revisions_table(verdict) {
+            document.push(Section::new("Revisions").with(Everyone, Block::Table(table)));
         }
         if !few {
             let section = Section::new("All comparisons").untitled_on_terminal();

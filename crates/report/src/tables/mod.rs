@@ -5,6 +5,7 @@ pub(crate) mod entries;
 pub(crate) mod entry_comparison;
 pub(crate) mod load;
 mod results;
+mod revisions;
 pub(crate) mod runs;
 pub(crate) mod scaling;
 mod standing;
@@ -12,5 +13,6 @@ pub(crate) mod times;
 mod why;
 
 pub(crate) use results::{metrics_tables, outcomes_table, result_list, results, variants_table};
+pub(crate) use revisions::revisions_table;
 pub(crate) use standing::{Standing, change_texts, effect_of, level, standings, value_text};
 pub(crate) use why::{cpu_table, moved_table, whys};

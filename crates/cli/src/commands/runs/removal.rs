@@ -9,6 +9,8 @@ use prony_experiment::runner::EXPERIMENT_FILES;
 use prony_report::number;
 use prony_report::table::plain;
 
+use prony_machine::build::{CachedBuild, cached_builds};
+
 use crate::commands::study::built_in_studies;
 use crate::ending::{Ending, Failure};
 use crate::runs_folder::catalog::{
@@ -61,7 +63,8 @@ pub(super) fn remove(paths: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     remove_all(&runs)
 }
 
-/// Removes the runs in a folder that have no name and that `rule` doesn't keep.
+/// Removes the runs in a folder that have no name and that `rule` doesn't keep, and the builds of
+/// revisions that it doesn't keep by their last use.
 pub(super) fn prune(
     dir: &Path,
     kept: KeepRule,
@@ -75,30 +78,51 @@ pub(super) fn prune(
     }
     let now = SystemTime::now();
     let runs = catalog::list_runs(dir)?.into_iter().enumerate();
+    let is_kept = |index: usize, time: SystemTime| {
+        kept.newest.is_some_and(|keep| index < keep)
+            || kept.younger_than.is_some_and(|age| {
+                let since = now.duration_since(time);
+                since.map_or(true, |since| since < age)
+            })
+    };
     let removed = runs.filter(|(index, run)| {
-        let is_newest = kept.newest.is_some_and(|keep| *index < keep);
-        let is_young = kept.younger_than.is_some_and(|age| {
-            let since = now.duration_since(run.started_at);
-            since.map_or(true, |since| since < age)
-        });
         // Keep runs that have a name or are in progress.
         let is_running = matches!(run.state, RunState::Running);
-        run.labels.is_empty() && !is_newest && !is_young && !is_running
+        run.labels.is_empty() && !is_running && !is_kept(*index, run.started_at)
     });
     let removed: Vec<PathBuf> = removed.map(|(_, run)| run.path).collect();
-    if removed.is_empty() {
+    let builds = cached_builds().into_iter().enumerate();
+    let builds = builds.filter(|(index, build)| !is_kept(*index, build.used_at));
+    let builds: Vec<CachedBuild> = builds.map(|(_, build)| build).collect();
+    if removed.is_empty() && builds.is_empty() {
         terminal::print_message("nothing to remove");
         return Ok(Ending::Done);
     }
     if dry_run {
-        let lines = removed
-            .iter()
-            .map(|run| format!("{}\n", plain(&run.display().to_string())));
+        let paths = removed.iter().map(PathBuf::as_path);
+        let lines = paths
+            .chain(builds.iter().map(CachedBuild::path))
+            .map(|path| format!("{}\n", plain(&path.display().to_string())));
         terminal::print(&lines.collect::<String>());
         return Ok(Ending::Done);
     }
-    confirmed(&removed, yes)?;
-    remove_all(&removed)
+    if !removed.is_empty() {
+        confirmed(&removed, yes)?;
+    }
+    remove_all(&removed)?;
+    remove_builds(&builds)
+}
+
+/// Removes builds of revisions, which can be built again, so there is no confirmation.
+fn remove_builds(builds: &[CachedBuild]) -> Result<Ending, Failure> {
+    for build in builds {
+        let path = build.path().display();
+        let removed = build.remove();
+        if removed.map_err(|error| Failure::refused(format!("{path}: {error}")))? {
+            terminal::print_message(format_args!("removed {path}"));
+        }
+    }
+    Ok(Ending::Done)
 }
 
 /// Asks for confirmation on a terminal. Without a terminal, --yes is required.

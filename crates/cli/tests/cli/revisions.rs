@@ -1,0 +1,341 @@
+//! Compares revisions of a repository, which prony builds.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::running::{CommandOutput, Running, Workdir, check_schema, names};
+
+/// A server whose responses differ between the revisions: the build writes the body.
+const PLAN: &str = r#"
+name     = "revisions"
+baseline = { revision = "old" }
+
+[trials]
+blocks   = 3
+warmup   = "50ms"
+duration = "200ms"
+
+[factors]
+revision = ["old", "main", "worktree"]
+
+[service.app]
+build   = { git = "repo", revision = "{{ revision }}", run = "cp source built; echo ran >> ../runs" }
+command = ["prony", "origin", "--listen", "{{ app.address }}"]
+cwd     = "{{ app.build.dir }}"
+env     = { BUILT = "{{ app.build.dir }}/built", COMMIT = "{{ app.build.commit }}" }
+
+[load]
+target      = "app"
+connections = 2
+rate        = 200
+model       = "open"
+bodies      = "may-differ"
+"#;
+
+/// Folder of the cache.
+const BUILDS: &str = ".cache/prony/builds";
+
+/// The command of the plan's build.
+const RUN: &str = "run = \"cp source built; echo ran >> ../runs\"";
+
+/// A folder with a repository and a cache of its own.
+struct Repository(Workdir);
+
+impl Repository {
+    fn new(plan: &str) -> Self {
+        let workdir = Workdir::new();
+        workdir.write("revisions.toml", plan);
+        std::fs::create_dir(workdir.path("repo")).unwrap();
+        let repository = Self(workdir);
+        repository.git(&["init", "--quiet", "--initial-branch=main"]);
+        repository
+    }
+
+    fn with_commits(plan: &str) -> Self {
+        let repository = Self::new(plan);
+        repository.commit("first");
+        repository.git(&["branch", "old"]);
+        repository.commit("second");
+        repository
+    }
+
+    fn git(&self, words: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+            .args(words)
+            .current_dir(self.0.path("repo"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn commit(&self, subject: &str) {
+        self.0.write("repo/source", subject);
+        self.git(&["add", "source"]);
+        self.git(&["commit", "--quiet", "-m", subject]);
+    }
+
+    /// Runs the plan with further arguments.
+    fn compare(&self, words: &[&str]) -> CommandOutput {
+        self.0
+            .run(&[&["compare", "revisions.toml"], words].concat())
+    }
+
+    /// Runs a comparison that is refused, and returns its message.
+    fn refused(&self, status: i32) -> String {
+        let output = self.compare(&["--out", "r"]).expect(status);
+        assert!(!self.0.path("r/trials").exists());
+        output.err
+    }
+
+    /// Returns the folders of builds in the cache.
+    fn builds(&self) -> Vec<String> {
+        names(&self.0.path(BUILDS))
+    }
+
+    fn logs(&self) -> Vec<String> {
+        let builds = self.builds().into_iter();
+        let logs = builds.map(|build| self.0.read(&format!("{BUILDS}/{build}/log")));
+        logs.collect()
+    }
+
+    /// Returns the number of work trees that Git knows.
+    fn worktrees(&self) -> usize {
+        self.git(&["worktree", "list"]).lines().count()
+    }
+}
+
+#[test]
+fn each_revision_is_built_once_and_recorded() {
+    let repository = Repository::with_commits(PLAN);
+    let workdir = &repository.0;
+    workdir.write("repo/source", "changed");
+    workdir.write("repo/new file", "");
+    let text = repository.compare(&["--dry-run"]).expect(0).out;
+    assert!(text.contains("\"first\"): to build"), "{text}");
+    assert!(!workdir.path(".cache").exists());
+
+    for (out, untracked) in [("r1", 1), ("r2", 2)] {
+        let output = repository.compare(&["--out", out]);
+        assert!([0, 1].contains(&output.status), "{}", output.err);
+        assert!(
+            output.out.contains("Revisions") && output.out.contains("working tree, 1 changed file"),
+            "{}",
+            output.out
+        );
+        let verdict = workdir.json(&format!("{out}/verdict.json"));
+        check_schema("prony.verdict-1.schema.json", &verdict);
+        let revisions = verdict["revisions"].as_array().unwrap();
+        let field = |name: &str| {
+            let values = revisions.iter().map(|it| it[name].clone());
+            values.collect::<Vec<_>>()
+        };
+        assert_eq!(field("revision"), ["old", "main", "worktree"]);
+        assert_eq!(field("subject"), ["first", "second", "second"]);
+        let commits = [
+            repository.git(&["rev-parse", "old"]),
+            repository.git(&["rev-parse", "main"]),
+        ];
+        assert_eq!(field("commit"), [&*commits[0], &*commits[1], &*commits[1]]);
+        let changes = serde_json::json!({"changed": 1, "untracked": untracked});
+        assert_eq!(field("worktree"), [Value::Null, Value::Null, changes]);
+    }
+    // Commits are built in their work trees, once; the working tree itself is built by each run.
+    let folders = repository.builds().into_iter();
+    let mut built: Vec<_> = folders
+        .filter_map(|folder| {
+            let file = |name: &str| {
+                std::fs::read_to_string(workdir.path(&format!("{BUILDS}/{folder}/{name}"))).ok()
+            };
+            Some((file("tree/built")?, file("runs")?))
+        })
+        .collect();
+    built.sort();
+    let once = |body: &str| (body.to_owned(), "ran\n".to_owned());
+    assert_eq!(built, [once("first"), once("second")]);
+    assert_eq!(workdir.read("runs"), "ran\nran\n");
+    assert_eq!(workdir.read("repo/built"), "changed");
+
+    // A resumed run must not measure other revisions.
+    workdir.write("repo/source", "second");
+    let text = repository
+        .0
+        .run(&["compare", "--resume", "r1", "--blocks", "4"]);
+    assert!(
+        text.expect(2)
+            .err
+            .contains("the working tree has other changes")
+    );
+    repository.commit("third");
+    let text = repository
+        .0
+        .run(&["compare", "--resume", "r1", "--blocks", "4"]);
+    assert!(text.expect(2).err.contains(&format!(
+        "revision main was commit {}",
+        workdir.json("r1/verdict.json")["revisions"][1]["commit"]
+            .as_str()
+            .unwrap()
+    )));
+
+    let prune = ["runs", "prune", "--keep", "1", "--yes"];
+    let removed = workdir.run(&prune).expect(0).err;
+    assert_eq!(removed.matches("removed ").count(), 3, "{removed}");
+    assert_eq!(repository.builds().len(), 1);
+    assert!(repository.worktrees() <= 2);
+    workdir
+        .run(&["runs", "prune", "--keep", "0", "--yes"])
+        .expect(0);
+    assert_eq!((repository.builds(), repository.worktrees()), (vec![], 1));
+}
+
+#[test]
+fn a_build_that_fails_names_its_variant_and_leaves_its_log_only() {
+    let fails = PLAN.replace(RUN, "run = \"echo no compiler; exit 7\"");
+    let repository = Repository::with_commits(&fails);
+    let text = repository.refused(3);
+    for part in [
+        "old",
+        "\"first\"",
+        "exit 7",
+        "exit status: 7",
+        "\n  no compiler",
+        "/log",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(repository.logs(), ["no compiler\n"]);
+    assert_eq!(repository.worktrees(), 1);
+
+    // Processes that a build leaves in other sessions end, too.
+    let endless = "run = \"setsid sleep 1000 & echo begun; sleep 1000\", within = \"100ms\"";
+    let repository = Repository::with_commits(&PLAN.replace(RUN, endless));
+    assert!(repository.refused(3).contains("did not end within 0.1 s"));
+    assert_eq!(repository.0.left_running(), Vec::<String>::new());
+    let large = "run = \"head -c 100000 /dev/zero > big\", size_max = \"50K\"";
+    let repository = Repository::with_commits(&PLAN.replace(RUN, large));
+    let text = repository.refused(3);
+    assert!(text.contains("wrote more than 51200 bytes"), "{text}");
+    assert_eq!(repository.worktrees(), 1);
+}
+
+#[test]
+fn a_build_ends_with_prony_and_the_next_run_removes_its_files() {
+    let endless = PLAN.replace(RUN, "run = \"setsid sleep 1000 & sleep 1000\"");
+    let repository = Repository::with_commits(&endless);
+    let start = || {
+        let args = [
+            "compare",
+            "revisions.toml",
+            "--out",
+            "r",
+            "--progress",
+            "lines",
+        ];
+        let mut running = Running::start(repository.0.command(&args));
+        running.wait_for("build 1 of 3");
+        while !repository
+            .0
+            .left_running()
+            .iter()
+            .any(|it| it.starts_with("sleep"))
+        {
+            std::thread::yield_now();
+        }
+        running
+    };
+    let running = start();
+    running.signal(Signal::KILL);
+    running.end();
+    repository.0.wait_until_quiet();
+    assert!(!repository.git(&["worktree", "list"]).contains("locked"));
+
+    let running = start();
+    running.signal(Signal::INT);
+    running.end().expect(130);
+    assert_eq!(repository.0.left_running(), Vec::<String>::new());
+    assert_eq!(repository.worktrees(), 1);
+}
+
+#[test]
+fn two_runs_share_a_build() {
+    let plan = PLAN.replace(", \"worktree\"]", "]");
+    let repository = Repository::with_commits(&plan);
+    let start = |out| {
+        let args = [
+            "compare",
+            "revisions.toml",
+            "--out",
+            out,
+            "--progress",
+            "lines",
+        ];
+        Running::start(repository.0.command(&args))
+    };
+    let (one, other) = (start("r1"), start("r2"));
+    for output in [one.end(), other.end()] {
+        assert!([0, 1].contains(&output.status), "{}", output.err);
+    }
+    for build in repository.builds() {
+        let runs = repository.0.read(&format!("{BUILDS}/{build}/runs"));
+        assert_eq!(runs, "ran\n");
+    }
+}
+
+#[test]
+fn submodules_are_part_of_a_revision() {
+    let run = PLAN.replace(RUN, "run = \"cp library/code built\"");
+    let repository = Repository::new(&run.replace(", \"main\", \"worktree\"]", ", \"new\"]"));
+    let library = repository.0.path("library");
+    let library = library.to_str().unwrap();
+    let make = format!(
+        "set -e; git init -q {library}; echo code > {library}/code; git -C {library} add code; \
+         git -C {library} -c user.name=a -c user.email=a@example.org commit -qm code"
+    );
+    let made = Command::new("sh").args(["-c", &make]).status().unwrap();
+    assert!(made.success());
+    let allow = "protocol.file.allow=always";
+    repository.git(&[
+        "-c",
+        allow,
+        "submodule",
+        "--quiet",
+        "add",
+        library,
+        "library",
+    ]);
+    repository.commit("first");
+    repository.git(&["branch", "old"]);
+    repository.commit("second");
+    repository.git(&["branch", "new"]);
+    let output = repository.compare(&["--out", "r"]);
+    assert!([0, 1].contains(&output.status), "{}", output.err);
+    for build in repository.builds() {
+        let built = repository.0.read(&format!("{BUILDS}/{build}/tree/built"));
+        assert_eq!(built, "code\n");
+    }
+}
+
+#[test]
+fn a_revision_that_does_not_exist_is_named_with_its_line() {
+    for (revision, cause) in [
+        ("gone", "has no revision \"gone\""),
+        ("--all", "has no revision \"--all\""),
+    ] {
+        let plan = PLAN.replace("\"main\"", &format!("\"{revision}\""));
+        let text = Repository::with_commits(&plan).refused(2);
+        assert!(
+            text.contains("revisions.toml:14: ") && text.contains(cause),
+            "{text}"
+        );
+    }
+    assert!(Repository::new(PLAN).refused(2).contains("has no commits"));
+    let outside = PLAN.replace("\"repo\"", "\"/\"");
+    assert!(
+        Repository::new(&outside)
+            .refused(2)
+            .contains("not a git repository")
+    );
+}

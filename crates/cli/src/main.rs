@@ -7,6 +7,7 @@
 mod arguments;
 mod command_line;
 mod commands;
+mod composed_plan;
 mod coordinator;
 mod ending;
 mod experiment;

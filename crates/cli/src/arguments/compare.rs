@@ -11,20 +11,21 @@ use prony_stats::Metric;
 use prony_stats::capacity::{Goal, GoalError};
 use tempfile::NamedTempFile;
 
-use super::{HostsArgs, LoadArguments, ProgressFlag};
+use super::{HostsArgs, LoadArguments, ProgressFlag, RevisionArgs};
 
 /// Arguments of `prony compare`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "prony compare [OPTIONS] PLAN\n       \
                       prony compare [OPTIONS] BASELINE_URL NEW_URL...\n       \
+                      prony compare [OPTIONS] --revisions BASELINE,NEW --start COMMAND\n       \
                       prony compare [OPTIONS] --resume DIR",
     after_help = "\
 URLs name running servers. The first is the baseline; the verdicts compare each
 of the others with it. An address like unix:/run/app.sock:/path names a UNIX
-socket. Load options apply to URLs only: a plan sets them in [load].
+socket. Load options apply to URLs and revisions only: a plan sets them in [load].
 
-In conditions, `baseline` is the first URL or the plan's baseline, `new` every
+In conditions, `baseline` is the first URL or revision, or the plan's baseline, `new` every
 other variant, and `stored` the run that --against names.
 
 Examples:
@@ -35,6 +36,7 @@ Examples:
   prony compare --judge p99,rate --require 'p99 of new < baseline + 5%' URL URL
   prony compare --goal 'p99<50ms' URL URL     compare capacities
   prony compare --names old,a,b http://a:81/ http://b:82/ http://c:83/
+  prony compare --revisions main,HEAD --build make --start './app --port {{ port }}'
   prony compare plan.toml --against main --junit results.xml"
 )]
 pub(crate) struct CompareArgs {
@@ -50,6 +52,19 @@ pub(crate) struct CompareArgs {
         help_heading = "Experiment"
     )]
     pub(crate) names: Option<String>,
+    /// Build these revisions of the Git repository in the current folder, start each, and compare
+    /// the others with the first; `worktree` is the working tree as it is
+    #[arg(
+        long,
+        value_name = "BASELINE,NEW",
+        value_delimiter = ',',
+        requires = "start",
+        conflicts_with_all = ["resume", "names", "targets"],
+        help_heading = "Revisions"
+    )]
+    pub(crate) revisions: Vec<String>,
+    #[command(flatten)]
+    pub(crate) commands: RevisionArgs,
     /// Metrics that decide between URLs, such as p99,rate [default: rate; p99 with --rate; capacity
     /// with --goal]
     #[arg(

@@ -339,3 +339,97 @@ fn a_revision_that_does_not_exist_is_named_with_its_line() {
             .contains("not a git repository")
     );
 }
+
+/// A server whose response time is the constant `DELAY_S` of each revision.
+const SERVER: &str = r#"
+import sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from delay import DELAY_S
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        time.sleep(DELAY_S)
+        self.send_response(200 if self.path == "/page" else 404)
+        self.send_header("content-length", "0")
+        self.end_headers()
+    def log_message(self, *arguments):
+        pass
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+
+/// The options that start [`SERVER`], and a short load.
+const START: [&str; 9] = [
+    "--start",
+    "python3 server.py {{ port }}",
+    "--build",
+    "echo \"DELAY_S = $(cat source)\" > delay.py",
+    "--path",
+    "/page",
+    "-c2",
+    "-d200ms",
+    "--warmup=50ms",
+];
+
+impl Repository {
+    /// A repository with [`SERVER`], and a commit for each delay.
+    fn with_delays(delays: &[&str]) -> Self {
+        let repository = Self::new("");
+        repository.0.write("repo/server.py", SERVER);
+        repository.git(&["add", "server.py"]);
+        for delay in delays {
+            repository.commit(delay);
+        }
+        repository
+    }
+
+    /// Runs a command in the repository.
+    fn run(&self, words: &[&str]) -> CommandOutput {
+        let mut command = self.0.command(words);
+        let output = command.current_dir(self.0.path("repo")).output().unwrap();
+        CommandOutput {
+            status: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn revisions_are_compared_without_a_plan() {
+    let repository = Repository::with_delays(&["0.001", "0.02"]);
+    let words = ["compare", "--revisions", "main~1,main", "--out", "r"];
+    let fails = ["--fail-if", "rate of main < main~1 - 20%"];
+    let output = repository
+        .run(&[&words[..], &START, &fails].concat())
+        .expect(1);
+    assert!(output.out.contains("0.02"), "{}", output.out);
+    let verdict = repository.0.json("repo/r/verdict.json");
+    let comparison = &verdict["comparisons"][0];
+    assert_eq!(
+        (&comparison["metric"], &comparison["verdict"]),
+        (&"rate_per_s".into(), &"slower".into())
+    );
+    assert_eq!(verdict["revisions"][1]["subject"], "0.02");
+
+    for (words, part) in [
+        (
+            &["--revisions", "main"][..],
+            "two or more different revisions",
+        ),
+        (
+            &["--revisions", "main,main"],
+            "two or more different revisions",
+        ),
+        (&["--revisions", "main,gone"], "has no revision \"gone\""),
+        (
+            &["http://127.0.0.1:1/", "http://127.0.0.1:2/"],
+            "--revisions only",
+        ),
+    ] {
+        let text = repository
+            .run(&[&["compare"], words, &START].concat())
+            .expect(2)
+            .err;
+        assert!(text.contains(part), "{text}");
+    }
+}

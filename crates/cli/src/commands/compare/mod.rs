@@ -11,6 +11,7 @@ use prony_record::redact;
 
 use self::servers::{AbortKeys, ComparedServers, SearchKeys};
 use crate::arguments::CompareArgs;
+use crate::composed_plan::ComparedRevisions;
 use crate::ending::{Ending, Failure};
 use crate::experiment::plan_file;
 use crate::runs_folder::ResultsFolder;
@@ -19,6 +20,14 @@ use crate::{experiment, runs_folder};
 /// Runs `prony compare`.
 pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
     let targets: Vec<&str> = arguments.targets.iter().map(String::as_str).collect();
+    let commands = &arguments.commands;
+    let has_commands =
+        commands.start.is_some() || commands.build.is_some() || commands.path.is_some();
+    if arguments.revisions.is_empty() && has_commands {
+        let what = "--build, --start and --path apply to --revisions only; in a plan, set build and \
+            command of the service, and path in [load]";
+        return Err(Failure::wrong(what));
+    }
     let plan = match (targets.as_slice(), &arguments.run.resume) {
         (urls @ [_, _, ..], None) => {
             refuse_plans(urls)?;
@@ -35,16 +44,8 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
                 names: arguments.names.as_deref(),
                 judge: &arguments.judge,
                 bodies: arguments.run.bodies,
-                abort: AbortKeys {
-                    conditions: &arguments.abort_if,
-                    window: arguments.abort_window,
-                },
-                search: SearchKeys {
-                    goal: &arguments.goal,
-                    max_rate: arguments.max_rate,
-                    search_time: arguments.search_time,
-                    probe: arguments.probe,
-                },
+                abort: abort_keys(arguments),
+                search: search_keys(arguments),
             };
             servers::plan(given, &arguments.load.settings)?
         }
@@ -52,6 +53,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
             let what = "--resume takes the plan from the folder (remove the URLs)";
             return Err(Failure::wrong(what));
         }
+        ([], None) if !arguments.revisions.is_empty() => revisions_plan(arguments)?,
         (_, Some(dir)) => {
             refuse_load_options(arguments)?;
             resumed_plan(targets.first().copied(), dir)?
@@ -61,12 +63,12 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
             read_plan(plan)?
         }
         _ => {
-            let what = "a plan, or two or more URLs, or --resume DIR is needed (prony compare --help; \
+            let what = "a plan, or two or more URLs, or --revisions, or --resume DIR is needed (prony compare --help; \
                         prony init writes a starter plan)";
             return Err(Failure::wrong(what));
         }
     };
-    if targets.len() < 2 {
+    if targets.len() < 2 && arguments.revisions.is_empty() {
         refuse_url_options(arguments)?;
     }
     let options = &arguments.run;
@@ -78,6 +80,50 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
     };
     let out = ResultsFolder::open(named.or_else(dry_run), &plan.name)?;
     experiment::run_plan(&plan, out.path(), arguments.seed, options)
+}
+
+fn abort_keys(arguments: &CompareArgs) -> AbortKeys<'_> {
+    AbortKeys {
+        conditions: &arguments.abort_if,
+        window: arguments.abort_window,
+    }
+}
+
+fn search_keys(arguments: &CompareArgs) -> SearchKeys<'_> {
+    SearchKeys {
+        goal: &arguments.goal,
+        max_rate: arguments.max_rate,
+        search_time: arguments.search_time,
+        probe: arguments.probe,
+    }
+}
+
+/// Composes the plan that compares revisions of the repository in the current folder.
+fn revisions_plan(arguments: &CompareArgs) -> Result<Plan, Failure> {
+    let revisions: Vec<&str> = arguments.revisions.iter().map(|it| it.trim()).collect();
+    let is_repeated = |index: usize| revisions[..index].contains(&revisions[index]);
+    if revisions.len() < 2 || (0..revisions.len()).any(is_repeated) || revisions.contains(&"") {
+        return Err(Failure::wrong(
+            "--revisions needs two or more different revisions, the baseline first, such as \
+             main,HEAD",
+        ));
+    }
+    if !arguments.goal.is_empty() {
+        refuse_lengths(arguments)?;
+    }
+    let mut load = toml::Table::new();
+    let abort = abort_keys(arguments);
+    abort.check()?;
+    abort.insert_into(&mut load);
+    search_keys(arguments).insert_into(&mut load);
+    let compared = ComparedRevisions {
+        revisions: &revisions,
+        commands: &arguments.commands,
+        load,
+        judge: &arguments.judge,
+        bodies: arguments.run.bodies,
+    };
+    compared.plan(&arguments.load.settings)
 }
 
 fn read_plan(plan: &str) -> Result<Plan, Failure> {

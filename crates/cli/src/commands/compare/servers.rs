@@ -1,11 +1,9 @@
 //! Converts URLs of running servers into a plan, so that the results are stored as an ordinary
 //! experiment that can be resumed and reported again.
 
-use std::path::Path;
 use std::time::Duration;
 
 use prony_load::{LoadSettings, split_url};
-use prony_machine::profile::MachineProfile;
 use prony_plan::abort_rules::AbortRules;
 use prony_plan::{BodyComparison, Plan, VARIANTS_MAX};
 use prony_record::quantity::time_text;
@@ -14,10 +12,8 @@ use prony_stats::Metric;
 use toml::{Table, Value};
 
 use crate::commands::load;
+use crate::composed_plan::{self, settings_tables, table, verbatim};
 use crate::ending::Failure;
-
-/// Load settings that a plan contains in `[trials]` instead of `[load]`.
-const LENGTHS: [&str; 2] = ["duration", "warmup"];
 
 /// Maximum length of a server's name in results, in characters. Longer URLs are shortened.
 const NAME_CHARS_MAX: usize = 60;
@@ -61,7 +57,7 @@ pub(crate) struct AbortKeys<'a> {
 }
 
 impl AbortKeys<'_> {
-    fn insert_into(self, load: &mut Table) {
+    pub(super) fn insert_into(self, load: &mut Table) {
         if self.conditions.is_empty() {
             return;
         }
@@ -73,7 +69,7 @@ impl AbortKeys<'_> {
 
     /// Checks the conditions before they become part of a plan, so that error messages name the
     /// flags.
-    fn check(self) -> Result<(), Failure> {
+    pub(super) fn check(self) -> Result<(), Failure> {
         match AbortRules::read(self.conditions, self.window) {
             Ok(_) => Ok(()),
             Err(error) => Err(Failure::wrong_abort_rules(&error)),
@@ -95,7 +91,7 @@ pub(crate) struct SearchKeys<'a> {
 }
 
 impl SearchKeys<'_> {
-    fn insert_into(self, load: &mut Table) {
+    pub(super) fn insert_into(self, load: &mut Table) {
         if self.goal.is_empty() {
             return;
         }
@@ -136,20 +132,7 @@ pub(crate) fn plan(given: ComparedServers<'_>, settings: &LoadSettings) -> Resul
         None => make_names_unique(&mut servers),
     }
     let text = plan_text(&servers, given, settings)?;
-    let origin = Path::new("servers.toml");
-    let plan = Plan::from_str(&text, origin, MachineProfile::this());
-    let checked = plan.and_then(|plan| plan.check_machine().map(|()| plan));
-    // prony wrote this plan, so its line numbers would mean nothing to the user.
-    checked.map_err(|errors| {
-        let lines: Vec<String> = errors
-            .iter()
-            .map(|error| match &error.hint {
-                Some(hint) => format!("{} ({hint})", error.message),
-                None => error.message.clone(),
-            })
-            .collect();
-        Failure::wrong(lines.join("\nprony: "))
-    })
+    composed_plan::read(&text, "servers.toml")
 }
 
 /// Parses the URL of a server. To check all parts of the URL, resolves a load with it.
@@ -284,17 +267,9 @@ fn plan_text(
     if has_credentials {
         load.insert("user".to_owned(), Value::from("{{ server.user }}"));
     }
-    let mut trials = Table::new();
-    let settings = Table::try_from(settings).map_err(Failure::wrong)?;
-    for (key, value) in settings {
-        let value = without_templates(value);
-        if LENGTHS.contains(&key.as_str()) {
-            trials.insert(key, value)
-        } else {
-            // Credentials for every server replace the credentials of individual servers.
-            load.insert(key, value)
-        };
-    }
+    let (trials, given_keys) = settings_tables(settings)?;
+    // Credentials for every server replace the credentials of individual servers.
+    load.extend(given_keys);
     if let Some(rule) = given.bodies {
         load.insert("bodies".to_owned(), Value::from(rule.name()));
     }
@@ -350,35 +325,11 @@ fn question(servers: &[ComparedServer]) -> String {
     }
 }
 
-fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
-    entries
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
-}
-
-/// Escapes all strings in a value, so that a plan takes them literally and not as templates.
-fn without_templates(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(verbatim(&text)),
-        Value::Array(values) => Value::Array(values.into_iter().map(without_templates).collect()),
-        other => other,
-    }
-}
-
-/// Escapes a string so that a plan takes it literally.
-fn verbatim(text: &str) -> String {
-    if ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
-        format!("{{{{ {} }}}}", serde_json::Value::from(text))
-    } else {
-        text.to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use std::path::Path;
 
     fn compared(
         urls: &[&str],

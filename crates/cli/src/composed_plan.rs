@@ -87,6 +87,10 @@ pub(crate) struct ComparedRevisions<'a> {
     pub(crate) judge: &'a [Metric],
     /// Rule for comparing response bodies.
     pub(crate) bodies: Option<BodyComparison>,
+    /// Largest number of blocks; `None` for the default.
+    pub(crate) blocks_max: Option<u32>,
+    /// Margin as a fraction; `None` for the default.
+    pub(crate) margin: Option<f64>,
 }
 
 impl ComparedRevisions<'_> {
@@ -104,7 +108,11 @@ impl ComparedRevisions<'_> {
             return Err(Failure::wrong("no revisions were given"));
         };
         let build = self.commands.build.as_deref().unwrap_or("true");
-        let (trials, mut load) = settings_tables(settings)?;
+        let (mut trials, mut load) = settings_tables(settings)?;
+        if let Some(max) = self.blocks_max {
+            let blocks = table([("max", Value::from(max))]);
+            trials.insert("blocks".to_owned(), Value::Table(blocks));
+        }
         load.insert("target".to_owned(), Value::from("app"));
         if let Some(path) = &self.commands.path {
             load.insert("path".to_owned(), Value::from(verbatim(path)));
@@ -144,6 +152,10 @@ impl ComparedRevisions<'_> {
             ),
             ("load", Value::Table(load)),
         ]);
+        if let Some(margin) = self.margin {
+            let margin = format!("{:.4}%", margin * 100.0);
+            plan.insert("margin".to_owned(), Value::from(margin));
+        }
         if !self.judge.is_empty() {
             let names = self.judge.iter().map(|metric| Value::from(metric.name()));
             plan.insert("metrics".to_owned(), Value::Array(names.collect()));

@@ -109,6 +109,14 @@ impl GateSettings {
         })
     }
 
+    /// Creates settings with conditions only.
+    pub(crate) fn of_gates(gates: Vec<Gate>) -> GateSettings {
+        GateSettings {
+            gates,
+            ..GateSettings::default()
+        }
+    }
+
     /// Returns true if the command line requests no condition, comparison or output.
     fn is_idle(&self) -> bool {
         self.gates.is_empty()

@@ -6,6 +6,7 @@
 //! summaries, the next look) and the document `verdict.json` ([`VerdictDocument`]).
 //!
 //! [`capacity`] chooses the rates of a capacity search, and estimates the capacity from its probes.
+//! [`bisection`] chooses the commits to compare in a search for a slower one.
 //! [`runs`] compares two experiments that were run separately. [`gate`] judges conditions on a
 //! result.
 //!
@@ -13,6 +14,7 @@
 //! input. The crate reads no file, no clock and no random numbers, so the same input gives the same
 //! output. docs/method.md documents every number.
 
+pub mod bisection;
 pub mod capacity;
 mod comparison;
 mod core_parties;

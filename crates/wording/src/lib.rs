@@ -5,6 +5,7 @@
 //! printed. No code decides anything by these texts. The sentences of findings are in
 //! `prony-record`, next to their rows, and those of error messages next to their errors.
 
+pub mod bisection;
 pub mod capacity;
 mod change;
 mod comparisons;

@@ -23,10 +23,11 @@ use super::{HostsArgs, LoadArguments, ProgressFlag, RevisionArgs};
     after_help = "\
 URLs name running servers. The first is the baseline; the verdicts compare each
 of the others with it. An address like unix:/run/app.sock:/path names a UNIX
-socket. Load options apply to URLs and revisions only: a plan sets them in [load].
+socket. Load options apply to URLs and revisions only: a plan sets them in
+[load].
 
-In conditions, `baseline` is the first URL or revision, or the plan's baseline, `new` every
-other variant, and `stored` the run that --against names.
+In conditions, `baseline` is the first URL or revision or the plan's baseline,
+`new` every other variant, and `stored` the run that --against names.
 
 Examples:
   prony compare plan.toml --dry-run      check a plan and print its variants
@@ -36,7 +37,7 @@ Examples:
   prony compare --judge p99,rate --require 'p99 of new < baseline + 5%' URL URL
   prony compare --goal 'p99<50ms' URL URL     compare capacities
   prony compare --names old,a,b http://a:81/ http://b:82/ http://c:83/
-  prony compare --revisions main,HEAD --build make --start './app --port {{ port }}'
+  prony compare --revisions main,HEAD --build make --start './app $PORT'
   prony compare plan.toml --against main --junit results.xml"
 )]
 pub(crate) struct CompareArgs {

@@ -3,6 +3,7 @@
 
 mod agent;
 mod agents;
+mod bisect;
 mod capacity;
 mod compare;
 mod doctor;
@@ -25,6 +26,7 @@ use prony_plan::Interleave;
 
 pub(crate) use agent::AgentArgs;
 pub(crate) use agents::{ByAgentsArgs, HostsArgs};
+pub(crate) use bisect::BisectArgs;
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use compare::{CompareArgs, GateArgs, RunArgs};
 pub(crate) use doctor::DoctorArgs;
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     Capacity(Box<CapacityArgs>),
     /// Run an experiment: from a plan, or between running servers
     Compare(Box<CompareArgs>),
+    /// Find the commit that made a server slower
+    Bisect(Box<BisectArgs>),
     /// Write a commented plan to start from
     Init(InitArgs),
     /// List, copy and run the ready-made experiments

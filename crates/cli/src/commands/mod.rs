@@ -1,6 +1,7 @@
 //! The commands. Each has a module, which only the entry point and other commands use.
 
 pub(crate) mod agent;
+pub(crate) mod bisect;
 pub(crate) mod capacity;
 pub(crate) mod compare;
 pub(crate) mod demo;

@@ -2,10 +2,10 @@
 
 mod dry_run;
 mod hosts;
-mod leftovers;
+pub(crate) mod leftovers;
 mod outlook;
 pub(crate) mod plan_file;
-mod revisions;
+pub(crate) mod revisions;
 mod setups;
 mod watcher;
 
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use prony_experiment::runner::{
-    AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Machines,
-    RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
+    AgentLoadRunner, ExperimentEvent, ExperimentFolderError, ExperimentOutcome, Interrupt,
+    Machines, RunSettings, RunnerError, TrialError, forecast, run_on, trial_mode,
 };
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
@@ -52,7 +52,6 @@ pub(crate) fn run_plan(
     arguments: &RunArgs,
 ) -> Result<Ending, Failure> {
     let settings = RunSettings {
-        out: out.to_owned(),
         seed,
         blocks: arguments.blocks,
         budget: arguments.budget,
@@ -61,6 +60,7 @@ pub(crate) fn run_plan(
         bodies: arguments.bodies,
         interleave: arguments.interleave,
         precheck: !arguments.no_precheck,
+        ..RunSettings::new(out.to_owned())
     };
     scripts::check_plan(plan)?;
     let gating = GateSettings::prepare(&arguments.gates, gating::known_of_plan(plan, &settings))?;
@@ -87,18 +87,40 @@ pub(crate) fn run_experiment(
     leftovers::remove_leftovers(progress);
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let block_time = outlook::planned_block_time(plan, Some(&mode));
-    let forecast = forecast(plan, settings, &block_time);
     progress.line(&outlook::summary(plan, settings, &block_time));
     progress.line(&format!("results: {}", settings.out.display()));
+    let interrupt = session.interrupt_experiment()?;
+    let Some(_builds) = revisions::build_all(plan, &interrupt, progress)? else {
+        return Ok(Ending::Interrupted);
+    };
+    let reports = ExperimentReports {
+        out: &settings.out,
+        progress,
+        lost: Cell::new(false),
+    };
+    let finished = run_trials(plan, settings, session, &interrupt, hosts, &reports)?;
+    let ending = print_results(&finished, settings, &reports);
+    judge_conditions(ending, gating, &reports)
+}
+
+/// Runs the trials of a plan without printing their results. Its revisions must have been built.
+fn run_trials(
+    plan: &Plan,
+    settings: &RunSettings,
+    session: &Session,
+    interrupt: &Interrupt,
+    hosts: Option<&PlanAgents>,
+    reports: &ExperimentReports<'_>,
+) -> Result<ExperimentOutcome, Failure> {
+    let progress = session.progress();
+    let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
+    let block_time = outlook::planned_block_time(plan, Some(&mode));
+    let forecast = forecast(plan, settings, &block_time);
     let here = LocalHost::new().map_err(Failure::refused)?;
     let watch = ExperimentWatcher::new(session, plan, forecast);
     let warn = |text: &str| progress.warn(text);
     let show = |feed: &Arc<Feed>| watch.by_agents(feed);
     let show = session.shows_loads().then_some(&show as FeedObserver<'_>);
-    let interrupt = session.interrupt_experiment()?;
-    let Some(_builds) = revisions::build_all(plan, &interrupt, progress)? else {
-        return Ok(Ending::Interrupted);
-    };
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
@@ -114,13 +136,8 @@ pub(crate) fn run_experiment(
         load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
         scripts: Some(&scripts::QUIET_LOADER),
     };
-    let reports = ExperimentReports {
-        out: &settings.out,
-        progress,
-        lost: Cell::new(false),
-    };
     let run = || {
-        run_on(plan, machines, settings, &interrupt, &mut |event| {
+        run_on(plan, machines, settings, interrupt, &mut |event| {
             watch.observe(&event);
             if let ExperimentEvent::Looked { .. } = event {
                 reports.write();
@@ -129,14 +146,30 @@ pub(crate) fn run_experiment(
     };
     let mut view = ExperimentView {
         notes: watch.notes(),
-        interrupt: &interrupt,
+        interrupt,
     };
     let finished = session.observe(&mut view, run).map_err(failure_of)?;
     if is_final(&finished) {
         remove_secrets(&settings.out, progress);
     }
-    let ending = print_results(&finished, settings, &reports);
-    judge_conditions(ending, gating, &reports)
+    Ok(finished)
+}
+
+/// Runs one experiment of several, and writes its reports without printing results.
+pub(crate) fn run_one_of_several(
+    plan: &Plan,
+    settings: &RunSettings,
+    session: &Session,
+    interrupt: &Interrupt,
+) -> Result<ExperimentOutcome, Failure> {
+    let reports = ExperimentReports {
+        out: &settings.out,
+        progress: session.progress(),
+        lost: Cell::new(false),
+    };
+    let finished = run_trials(plan, settings, session, interrupt, None, &reports)?;
+    reports.write();
+    Ok(finished)
 }
 
 fn failure_of(error: RunnerError) -> Failure {

@@ -9,14 +9,14 @@ use crate::ending::Failure;
 use crate::progress::Progress;
 
 /// A build, with the first variant and the service that use it.
-struct UsedBuild {
+pub(crate) struct UsedBuild {
     variant: String,
     service: String,
     build: Build,
 }
 
 /// Returns each build of a plan once.
-fn builds_of(plan: &Plan) -> Result<Vec<UsedBuild>, Failure> {
+pub(crate) fn builds_of(plan: &Plan) -> Result<Vec<UsedBuild>, Failure> {
     let mut builds: Vec<UsedBuild> = Vec::new();
     let variants = plan.with_placeholders().map_err(Failure::wrong)?;
     for (index, variant) in variants.into_iter().enumerate() {
@@ -80,37 +80,39 @@ pub(super) fn build_all(
         build::sweep();
     }
     let mut finished = Vec::new();
-    for (index, it) in builds.iter().enumerate() {
-        let what = format!(
-            "build {} of {}: {}",
-            index + 1,
-            builds.len(),
-            description(&it.build)
-        );
-        if !build::is_cached(&it.build) {
-            let log = build::log_of(&it.build);
-            progress.line(&format!("{what}; log: {}", log.display()));
-        }
-        let is_stopped = || interrupt.is_stopped();
-        let on_wait = || progress.line(&format!("{what}: waiting for another prony that uses it"));
-        match build::run(&it.build, &is_stopped, &on_wait) {
-            Ok(None) => return Ok(None),
-            Ok(Some(one)) => {
-                if one.was_cached {
-                    progress.line(&format!("{what}: cached"));
-                }
-                finished.push(one);
-            }
-            Err(error) => {
-                let UsedBuild {
-                    variant, service, ..
-                } = it;
-                let revision = description(&it.build);
-                return Err(Failure::refused(format!(
-                    "variant {variant}: build of service \"{service}\", revision {revision}: {error}"
-                )));
-            }
+    for used in &builds {
+        match build_one(used, interrupt, progress)? {
+            Some(one) => finished.push(one),
+            None => return Ok(None),
         }
     }
     Ok(Some(finished))
+}
+
+/// Builds a revision. Returns `None` after an interrupt.
+pub(crate) fn build_one(
+    used: &UsedBuild,
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> Result<Option<FinishedBuild>, Failure> {
+    let what = format!("build of {}", description(&used.build));
+    if !build::is_cached(&used.build) {
+        let log = build::log_of(&used.build);
+        progress.line(&format!("{what}; log: {}", log.display()));
+    }
+    let is_stopped = || interrupt.is_stopped();
+    let on_wait = || progress.line(&format!("{what}: waiting for another prony that uses it"));
+    let built = build::run(&used.build, &is_stopped, &on_wait).map_err(|error| {
+        let UsedBuild {
+            variant, service, ..
+        } = used;
+        let revision = description(&used.build);
+        Failure::refused(format!(
+            "variant {variant}: build of service \"{service}\", revision {revision}: {error}"
+        ))
+    })?;
+    if built.as_ref().is_some_and(|one| one.was_cached) {
+        progress.line(&format!("{what}: cached"));
+    }
+    Ok(built)
 }

@@ -15,7 +15,7 @@ use crate::terminal;
 
 /// Returns the definition of the whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
-    let command = Cli::command().mut_subcommand("compare", |compare| {
+    let with_trials = |compare: clap::Command| {
         let length =
             "Length of each trial's measurement, such as 500ms, 30s or 1m30s [default: 10s]";
         let warmup = "Duration of each trial's warm-up [default: 2s]";
@@ -28,11 +28,15 @@ pub(crate) fn command() -> clap::Command {
                     .help_heading("Experiment")
                     .conflicts_with("resume")
             })
-    });
+    };
+    let command = Cli::command()
+        .mut_subcommand("compare", with_trials)
+        .mut_subcommand("bisect", with_trials);
     with_brief_help(
         command
             .mut_subcommand("load", with_body)
             .mut_subcommand("compare", with_body)
+            .mut_subcommand("bisect", with_body)
             .mut_subcommand("capacity", |capacity| without_rate(with_body(capacity))),
     )
 }
@@ -88,6 +92,9 @@ pub(crate) fn parse_command_line() -> Result<Command, ExitCode> {
             load.stdin_body = resolve_body_argument(&mut load.load)?;
             curl_command::resolve_curl(load)
                 .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error))?;
+        }
+        if let Command::Bisect(bisect) = &mut command {
+            bisect.stdin_body = resolve_body_argument(&mut bisect.load)?;
         }
         if let Command::Capacity(capacity) = &mut command {
             capacity.stdin_body = resolve_body_argument(&mut capacity.load)?;

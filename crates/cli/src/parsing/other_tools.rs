@@ -62,7 +62,7 @@ const HINTS: &[(&[&str], &str)] = &[
 ];
 
 /// Commands that accept load options.
-const COMMANDS: [&str; 3] = ["load", "compare", "capacity"];
+const COMMANDS: [&str; 4] = ["load", "compare", "bisect", "capacity"];
 
 /// Returns the hint for an option of another tool.
 pub(crate) fn hint(command: &str, option: &str) -> Option<String> {

@@ -235,7 +235,7 @@ fn a_build_ends_with_prony_and_the_next_run_removes_its_files() {
             "lines",
         ];
         let mut running = Running::start(repository.0.command(&args));
-        running.wait_for("build 1 of 3");
+        running.wait_for("build of old");
         while !repository
             .0
             .left_running()
@@ -362,7 +362,7 @@ const START: [&str; 9] = [
     "--start",
     "python3 server.py {{ port }}",
     "--build",
-    "echo \"DELAY_S = $(cat source)\" > delay.py",
+    "! grep fails source && echo \"DELAY_S = $(cat source)\" > delay.py",
     "--path",
     "/page",
     "-c2",
@@ -432,4 +432,97 @@ fn revisions_are_compared_without_a_plan() {
             .err;
         assert!(text.contains(part), "{text}");
     }
+}
+
+/// Arguments of a search between the tag `good` and `main`.
+fn bisect<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let words = [
+        "bisect",
+        "--out",
+        "b",
+        "--good",
+        "good",
+        "--progress",
+        "lines",
+    ];
+    [&words[..], &START, more].concat()
+}
+
+#[test]
+fn a_search_finds_the_slow_commit_and_names_those_that_do_not_build() {
+    let delays = ["0.001", "0.001 # a", "fails", "0.02", "0.02 # b"];
+    let repository = Repository::with_delays(&delays);
+    repository.git(&["tag", "good", "main~4"]);
+    let words = bisect(&[]);
+    let output = repository.run(&words).expect(0);
+    assert!(
+        output.out.contains("The first bad commit is one of these"),
+        "{}",
+        output.out
+    );
+    assert!(output.out.contains("it doesn't build"), "{}", output.out);
+    let document = repository.0.json("repo/b/bisection.json");
+    check_schema("prony.bisection-1.schema.json", &document);
+    assert_eq!(document["commits"].as_array().unwrap().len(), 4);
+    let steps = document["steps"].as_array().unwrap();
+    let verdicts: Vec<_> = steps
+        .iter()
+        .map(|it| (&it["commit"], &it["verdict"]))
+        .collect();
+    let expected = [
+        (4, "slower"),
+        (2, "skipped"),
+        (1, "not_slower"),
+        (3, "slower"),
+    ];
+    let expected = expected.map(|(commit, verdict)| (commit.into(), verdict.into()));
+    let expected: Vec<(&Value, &Value)> = expected.iter().map(|it| (&it.0, &it.1)).collect();
+    assert_eq!(verdicts, expected);
+
+    let again = repository.run(&words).expect(2).err;
+    assert!(again.contains("continue it with --resume"), "{again}");
+    for (ends, part) in [
+        (["--good", "main"], "no commits between"),
+        (["--good", "gone"], "has no revision \"gone\""),
+    ] {
+        let text = repository
+            .run(&[&["bisect"], &ends[..], &START].concat())
+            .expect(2)
+            .err;
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn a_killed_search_continues_after_branches_have_moved() {
+    let repository = Repository::with_delays(&["0.001", "0.02", "0.02 # b"]);
+    repository.git(&["tag", "good", "main~2"]);
+    let mut command = repository.0.command(&bisect(&[]));
+    command.current_dir(repository.0.path("repo"));
+    let mut running = Running::start(command);
+    running.wait_for("block 1, ");
+    running.signal(Signal::KILL);
+    running.end();
+    repository.0.wait_until_quiet();
+    repository.commit("0.04");
+
+    let words = [&["bisect", "--resume", "b"], &START[..]].concat();
+    let output = repository.run(&words).expect(0);
+    assert!(
+        output.out.contains("The first bad commit is "),
+        "{}",
+        output.out
+    );
+    let document = repository.0.json("repo/b/bisection.json");
+    let steps = document["steps"].as_array().unwrap();
+    let commits: Vec<_> = steps.iter().map(|it| it["commit"].as_u64()).collect();
+    assert_eq!(commits, [Some(2), Some(1)]);
+    assert_eq!(document["commits"][0]["subject"], "0.02");
+    assert!(document["text"].as_str().unwrap().contains("\"0.02\""));
+
+    let other = repository
+        .run(&["bisect", "--resume", "b", "--start", "x"])
+        .expect(2)
+        .err;
+    assert!(other.contains("use the same options"), "{other}");
 }

@@ -153,7 +153,7 @@ pub fn design(plan: &Plan, settings: &RunSettings) -> Design {
         family: plan.metrics.clone(),
         blocks_min,
         blocks_max,
-        alpha: 0.05,
+        alpha: settings.alpha,
         goals: plan.goals.clone(),
     }
 }

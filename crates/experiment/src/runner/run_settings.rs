@@ -9,6 +9,9 @@ use prony_plan::{BodyComparison, Interleave};
 
 use super::agent_load::AgentLoadRunner;
 
+/// Error rate of an experiment.
+const ALPHA: f64 = 0.05;
+
 /// Options of a run that don't come from the plan.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
@@ -28,6 +31,8 @@ pub struct RunSettings {
     pub bodies: Option<BodyComparison>,
     /// Mode of the trials. Overrides the plan.
     pub interleave: Option<Interleave>,
+    /// Probability of at least one false `faster` or `slower`.
+    pub alpha: f64,
     /// True to start each variant once before the first block, which finds variants that can't run.
     pub precheck: bool,
 }
@@ -44,6 +49,7 @@ impl RunSettings {
             accept_plan_changes: false,
             bodies: None,
             interleave: None,
+            alpha: ALPHA,
             precheck: true,
         }
     }

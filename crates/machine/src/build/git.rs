@@ -85,6 +85,38 @@ impl Repository {
         self.read(&words, "check the repository with git fsck")
     }
 
+    /// Returns the hashes and subjects of the commits after `good` up to `bad`, along first parents.
+    pub(super) fn first_parents(
+        &self,
+        good: &str,
+        bad: &str,
+    ) -> Result<Vec<(String, String)>, RevisionRefused> {
+        let is_shallow = self.read(&["rev-parse", "--is-shallow-repository"], "");
+        let hint = if is_shallow.is_ok_and(|text| text == "true") {
+            "the clone is shallow; git fetch --unshallow gets all commits"
+        } else {
+            "name an ancestor as the good end"
+        };
+        if good == bad {
+            return Err(self.refused("has no commits between the good and the bad end", hint));
+        }
+        if self
+            .read(&["merge-base", "--is-ancestor", good, bad], "")
+            .is_err()
+        {
+            let message = format!("has no path of commits from {good} to {bad}");
+            return Err(self.refused(&message, hint));
+        }
+        let range = format!("{good}..{bad}");
+        let words = ["log", "--first-parent", "--reverse", "--no-show-signature"];
+        let words = [&words[..], &["--format=%H %s", &range]].concat();
+        let text = self.read(&words, hint)?;
+        let commits = text.lines().filter_map(|line| line.split_once(' '));
+        Ok(commits
+            .map(|(hash, subject)| (hash.to_owned(), subject.to_owned()))
+            .collect())
+    }
+
     /// Returns the root folder of the working tree.
     pub(super) fn worktree(&self) -> Result<PathBuf, RevisionRefused> {
         let hint = "a bare repository has no working tree; name a commit";

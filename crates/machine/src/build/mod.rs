@@ -106,6 +106,23 @@ fn look_up(folder: &Path, revision: &str, run: &str) -> Result<Build, RevisionRe
     })
 }
 
+/// Returns the hash and subject of the commit `good`, and those of the commits after it up to
+/// `bad`, along first parents.
+///
+/// # Errors
+/// A revision doesn't exist, or `good` is not an ancestor of `bad`.
+pub fn commits_between(
+    folder: &Path,
+    good: &str,
+    bad: &str,
+) -> Result<Vec<(String, String)>, RevisionRefused> {
+    let repository = Repository::open(folder)?;
+    let (good, bad) = (repository.commit(good)?, repository.commit(bad)?);
+    let mut commits = vec![(good.clone(), repository.subject(&good)?)];
+    commits.extend(repository.first_parents(&good, &bad)?);
+    Ok(commits)
+}
+
 /// Returns true if an earlier run completed this build.
 pub fn is_cached(build: &Build) -> bool {
     build.worktree.is_none() && CacheEntry::of(build).is_built()

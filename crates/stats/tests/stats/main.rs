@@ -1,6 +1,7 @@
 //! Tests of the statistics through the public interface. They share one binary, because linking
 //! several takes longer.
 
+mod bisections;
 mod designs;
 mod error_rates;
 mod gates;

@@ -122,6 +122,8 @@ fn revisions_plan(arguments: &CompareArgs) -> Result<Plan, Failure> {
         load,
         judge: &arguments.judge,
         bodies: arguments.run.bodies,
+        blocks_max: None,
+        margin: None,
     };
     compared.plan(&arguments.load.settings)
 }

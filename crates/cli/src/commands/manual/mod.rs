@@ -17,7 +17,9 @@ use crate::parsing::command;
 use crate::terminal;
 
 /// Commands whose manual lists all exit statuses.
-const WITH_STATUSES: [&str; 6] = ["prony", "load", "capacity", "compare", "report", "study"];
+const WITH_STATUSES: [&str; 7] = [
+    "prony", "load", "capacity", "compare", "bisect", "report", "study",
+];
 
 /// Commands whose manual describes the folder `prony-runs`.
 const WITH_RUNS: [&str; 5] = ["prony", "compare", "demo", "study", "runs"];

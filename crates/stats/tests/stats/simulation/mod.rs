@@ -39,6 +39,7 @@ pub struct Setting {
     pub kind: Noise,
     pub blocks: (u32, u32),
     pub margin: f64,
+    pub alpha: f64,
 }
 
 impl Setting {
@@ -50,6 +51,7 @@ impl Setting {
             kind: Noise::Normal,
             blocks,
             margin: 0.02,
+            alpha: 0.05,
         }
     }
 
@@ -74,7 +76,7 @@ impl Setting {
             family: vec![Metric::RatePerS],
             blocks_min: self.blocks.0,
             blocks_max: self.blocks.1,
-            alpha: 0.05,
+            alpha: self.alpha,
             goals: Vec::new(),
         }
     }

@@ -64,6 +64,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Init(arguments) => commands::init::run(&arguments),
         Command::Study(arguments) => commands::study::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
+        Command::History(arguments) => commands::history::run(&arguments),
         Command::Runs(arguments) => commands::runs::run(&arguments),
         Command::Origin(arguments) => commands::origin::run(arguments),
         Command::Agent(arguments) => commands::agent::run(*arguments),

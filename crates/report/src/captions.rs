@@ -50,6 +50,9 @@ pub(crate) const SUCCESSFUL_PERCENTILES: &str = "Percentiles are those of succes
     percentile, a failed request counts as slower than any limit.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found a reason to doubt these results.";
 
+pub(crate) const CHANGE_POINTS: &str = "Found by E-divisive with a permutation test. A series without \
+    a change gets one with a probability of 0.2%.";
+
 pub(crate) const LOWER_BOUNDS: &str =
     "≥ marks a lower bound: some requests timed out or were cut off.";
 pub(crate) const AGENTS: &str = "Each agent's share of the load. CPU is the load's usage on the \

@@ -16,6 +16,7 @@
 
 pub mod bisection;
 pub mod capacity;
+pub mod change_points;
 mod comparison;
 mod core_parties;
 mod design;
@@ -27,6 +28,7 @@ mod explanation;
 mod forecast;
 pub mod gate;
 mod gate_result;
+pub mod history;
 mod interim;
 mod looks;
 mod metric;

@@ -13,6 +13,7 @@ pub mod conditions;
 mod effects;
 pub mod entries;
 mod gates;
+pub mod history;
 pub mod limits;
 pub mod load;
 mod rounds;

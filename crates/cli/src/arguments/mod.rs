@@ -9,6 +9,7 @@ mod compare;
 mod doctor;
 mod fleet;
 mod fleet_server;
+mod history;
 mod load;
 mod load_flags;
 mod origin;
@@ -34,6 +35,7 @@ pub(crate) use fleet::{
     CheckArgs, FleetArgs, FleetCommand, ListArgs, PurgeArgs, ServerArgs, StoredRunArgs,
 };
 pub(crate) use fleet_server::{DEFAULT_PORT, TokenArgs, UpArgs};
+pub(crate) use history::HistoryArgs;
 pub(crate) use load::LoadArgs;
 pub(crate) use load_flags::LoadArguments;
 pub(crate) use origin::{ListenAddress, OriginArgs, QuicListen};
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     Study(StudyArgs),
     /// Render a stored run again, or compare two stored runs
     Report(Box<ReportArgs>),
+    /// Show the results of plans over time, with change points
+    History(HistoryArgs),
     /// List, open, name and remove stored runs
     Runs(RunsArgs),
     /// Run the built-in server, with known bodies, delays, freezes and faults

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod fleet;
 pub(crate) mod frontends;
+pub(crate) mod history;
 pub(crate) mod init;
 pub(crate) mod load;
 pub(crate) mod manual;

@@ -208,7 +208,8 @@ pub(crate) fn is_running(path: &Path) -> bool {
     attempt == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
-fn read_run(path: PathBuf) -> StoredRun {
+/// Reads the folder of a run.
+pub(crate) fn read_run(path: PathBuf) -> StoredRun {
     let state = if is_running(&path) {
         RunState::Running
     } else {

@@ -18,6 +18,7 @@ const COMMANDS: &[&[&str]] = &[
     &["study", "show"],
     &["study", "run"],
     &["report"],
+    &["history"],
     &["runs"],
     &["runs", "open"],
     &["runs", "name"],

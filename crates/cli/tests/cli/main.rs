@@ -21,6 +21,7 @@ mod fleets;
 mod gates;
 mod habits;
 mod help;
+mod histories;
 mod interrupts;
 mod limits;
 mod loads;

@@ -30,4 +30,4 @@ pub(crate) use panels::{RatePanel, over_time, short};
 pub(crate) use probes::{GoalAxis, ProbePoints, probes};
 pub(crate) use rounds::{RoundBlock, RoundLines, RoundPoint, rounds};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
-pub(crate) use timed::{RateDots, TimedLine, against_rate, timed};
+pub(crate) use timed::{RateDots, TimedLine, against_rate, by_run, timed};

@@ -1,5 +1,7 @@
 //! Charts of one load's rates, percentiles or failures, over time or against the offered rate.
 
+use std::ops::Range;
+
 use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
 use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::Color;
@@ -34,20 +36,57 @@ pub(crate) fn timed(
     length_s: f64,
     lines: &[TimedLine],
 ) -> Chart {
+    let length_s = if length_s.is_finite() { length_s } else { 0.0 };
+    let x_axis = HorizontalAxis {
+        end: length_s.max(0.5),
+        mark: decimal,
+        title: "seconds since the measurement started",
+    };
+    along_axis(label, (unit, mark), x_axis, 0.0, lines)
+}
+
+/// Draws lines over the numbers of runs, which begin with 1. The vertical axis starts near the
+/// lowest value, because changes between runs are small.
+pub(crate) fn by_run(
+    label: String,
+    unit: &str,
+    mark: fn(f64) -> String,
+    runs: usize,
+    lines: &[TimedLine],
+) -> Chart {
+    let x_axis = HorizontalAxis {
+        end: runs as f64 + 0.5,
+        mark: decimal,
+        title: "number of the run",
+    };
+    let values = || {
+        lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .map(|point| point.1)
+    };
+    let lowest = values().fold(f64::INFINITY, f64::min);
+    let span = highest(values()) - lowest;
+    let floor = (lowest - span.max(lowest * 0.02)).max(0.0);
+    along_axis(label, (unit, mark), x_axis, floor, lines)
+}
+
+/// Draws the lines over an axis. `floor` is the lower end of the vertical axis.
+fn along_axis(
+    label: String,
+    unit: (&str, fn(f64) -> String),
+    x_axis: HorizontalAxis<'_>,
+    floor: f64,
+    lines: &[TimedLine],
+) -> Chart {
     chart(label, |canvas, size| {
         legend(
             canvas,
             lines.iter().map(|line| (line.name.as_str(), line.color)),
         );
-        let points = || lines.iter().flat_map(|line| &line.points);
-        let length_s = if length_s.is_finite() { length_s } else { 0.0 };
-        let x_axis = HorizontalAxis {
-            end: length_s.max(0.5),
-            mark: decimal,
-            title: "seconds since the measurement started",
-        };
-        let highest = highest(points().map(|point| point.1));
-        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest);
+        let points = lines.iter().flat_map(|line| &line.points);
+        let highest = highest(points.map(|point| point.1));
+        let axes = draw_axes(canvas, size, unit, &x_axis, floor..highest);
         for line in lines {
             let at = positions(&line.points, &axes.x, &axes.y);
             canvas.path(&at, line.color, 1.8, 0.9);
@@ -80,7 +119,7 @@ pub(crate) fn against_rate(
             title: "offered requests per second",
         };
         let highest = highest(points().map(|point| point.1));
-        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest);
+        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, 0.0..highest);
         for each in dots {
             for at in positions(&each.points, &axes.x, &axes.y) {
                 canvas.dot(at, 2.2, each.color, 0.7);
@@ -115,13 +154,16 @@ fn draw_axes(
     size: DrawingSize,
     (unit, mark): (&str, fn(f64) -> String),
     x_axis: &HorizontalAxis<'_>,
-    highest: f64,
+    values: Range<f64>,
 ) -> DrawnAxes {
     let right = size.width() - 10.0;
     let top = LEGEND + 26.0;
     let bottom = top + HEIGHT;
     let x = Axis::new(0.0..x_axis.end, LEFT..right);
-    let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..top);
+    let y = Axis::new(
+        values.start..(values.end * 1.06 - values.start * 0.06).max(1e-9),
+        bottom..top,
+    );
     canvas.text((0.0, top - 14.0), unit, TextStyle::AXIS);
     canvas.grid(&y, (LEFT, right), (6, 0.0), mark);
     let marks_max = if size.is_narrow() { 5 } else { 9 };

@@ -4,6 +4,7 @@
 //! columns. Columns are never renamed; new ones are added at the end.
 
 mod experiment;
+pub mod history;
 mod load;
 mod rounds;
 mod runs;

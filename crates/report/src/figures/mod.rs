@@ -3,6 +3,7 @@
 mod completions;
 mod cpu;
 mod forest;
+mod history;
 mod load;
 mod probes;
 mod rounds;
@@ -13,6 +14,7 @@ mod times;
 pub(crate) use completions::until_done;
 pub(crate) use cpu::cpu;
 pub(crate) use forest::forest;
+pub(crate) use history::history;
 pub(crate) use load::of_load;
 pub(crate) use probes::probes;
 pub(crate) use rounds::rounds;

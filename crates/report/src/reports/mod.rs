@@ -2,6 +2,7 @@
 
 mod capacity;
 mod experiment;
+mod history;
 mod load;
 mod runs;
 

@@ -10,17 +10,21 @@ use prony_experiment::runner::{RunSettings, design};
 use prony_plan::Plan;
 use prony_report::ci::{self, RunVerdicts};
 use prony_report::stored::{self, Stored, StoredContent};
-use prony_report::{Document, regressions, text};
+use prony_report::{Document, Experiment, regressions, text};
 use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
 use prony_stats::runs::{self, RunComparison, RunVariant, RunsDocument};
 
 use crate::arguments::GateArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::{Output, report_lost};
+use crate::runs_folder::catalog::{RunState, is_run_folder, list_runs};
 use crate::{runs_folder, terminal};
 
 /// Error probability of an interval when the data is analyzed only once.
 const SINGLE_LOOK_ALPHA: f64 = 0.05;
+
+/// Maximum number of runs of a folder that `--against` reads, the newest.
+const SERIES_MAX: usize = 50;
 
 /// Labels of the two runs in a comparison: the stored run, which `--against` names, and the new
 /// run.
@@ -69,7 +73,7 @@ impl GateSettings {
     ) -> Result<GateSettings, Failure> {
         let against = match arguments.against.as_slice() {
             [] => None,
-            paths => Some(read_side(paths)?),
+            paths => Some(read_against(paths, &known)?),
         };
         if let Some(stored) = &against {
             known.stored = Some(LABELS[0].to_owned());
@@ -263,6 +267,53 @@ impl GateSettings {
             (ending, _) => ending,
         })
     }
+}
+
+/// Reads what `--against` names: a run, several records, or a series of experiments, given by their
+/// folders or by a folder that holds them.
+fn read_against(paths: &[PathBuf], known: &GateScope) -> Result<Stored, Failure> {
+    let mut folders = Vec::new();
+    for path in paths {
+        let path = runs_folder::catalog::resolve_run(path);
+        if !path.is_dir() {
+            return read_side(paths);
+        }
+        if is_run_folder(&path) || path.join("verdict.json").exists() {
+            folders.push(path);
+            continue;
+        }
+        let runs = list_runs(&path)?.into_iter().take(SERIES_MAX);
+        let judged = runs.filter(|run| matches!(run.state, RunState::WithVerdict(_)));
+        folders.extend(judged.map(|run| run.path));
+    }
+    if folders.len() < 2 {
+        return read_side(if folders.is_empty() { paths } else { &folders });
+    }
+    let source = paths.iter().map(|path| path.display().to_string());
+    let source = source.collect::<Vec<_>>().join(", ");
+    let mut experiments = Vec::new();
+    for folder in folders {
+        let experiment = prony_report::folder::read_experiment(&folder).map_err(Failure::wrong)?;
+        let started = |it: &Experiment| {
+            let first = it.trials.first();
+            first.map(|trial| trial.record.started_at.clone())
+        };
+        let variants = experiment.verdict.variants.iter();
+        let has_common = variants.clone().any(|variant| {
+            let mut known = known.variants.iter();
+            known.any(|it| it.levels == variant.levels || it.name == variant.name)
+        });
+        if has_common {
+            experiments.push(((started(&experiment), folder), experiment));
+        }
+    }
+    experiments.sort_by(|a, b| a.0.cmp(&b.0));
+    let experiments = experiments.into_iter().map(|it| it.1).collect();
+    Stored::of_series(source.clone(), experiments).ok_or_else(|| {
+        Failure::wrong(format!(
+            "--against {source}: no stored run has a variant of the new run"
+        ))
+    })
 }
 
 /// Reads one side of a comparison: a single path, or several records.

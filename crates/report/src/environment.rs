@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::number;
+
 /// Converts a document to a list of paths and values: `machine › sysctls › net.core.somaxconn`,
 /// `4096`.
 pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
@@ -26,6 +28,29 @@ pub(crate) fn environment_rank(path: &str) -> u8 {
         true => 0,
         false => 2,
     }
+}
+
+/// Describes the machines of a run: processor, cores, memory and system. A new kernel doesn't make
+/// another machine.
+pub fn machine_name(environment: &Value) -> String {
+    let others = environment["hosts"].as_object();
+    let others = others.into_iter().flat_map(serde_json::Map::values);
+    let all = [&environment["machine"]].into_iter().chain(others);
+    let described = all.map(|machine| {
+        let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
+        let cores = machine["cores"].as_u64().unwrap_or_default();
+        let gib = machine["memory_bytes"].as_f64().unwrap_or_default() / f64::from(1 << 30);
+        let is_virtual = machine["virtualised"].as_bool() == Some(true);
+        format!(
+            "{}, {}, {gib:.0} GiB, {} {}{}",
+            text("cpu"),
+            number::plural(cores, "core", "cores"),
+            text("system"),
+            text("architecture"),
+            if is_virtual { ", virtual" } else { "" }
+        )
+    });
+    described.collect::<Vec<_>>().join(" + ")
 }
 
 fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {

@@ -33,6 +33,7 @@ pub mod text;
 mod timeline;
 
 pub use document::Document;
+pub use environment::machine_name;
 pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};
 pub use prony_record::number;
 pub use prony_wording::runs::regressions;

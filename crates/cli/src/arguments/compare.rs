@@ -190,7 +190,8 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
     pub(crate) require: Vec<String>,
     /// Compare with this stored run, given as a path or a name, and exit with status 1 if a variant
-    /// is certainly worse by more than the margin; repeatable for records
+    /// is certainly worse by more than the margin; repeatable; several runs, or a folder of runs,
+    /// are compared by the spread between them
     #[arg(long, value_name = "RUN", help_heading = "Conditions")]
     pub(crate) against: Vec<PathBuf>,
     /// Difference from the stored run that counts as a regression, such as 5% [default: the plan's

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use prony_record::read_stored;
 use prony_report::data::history::{bencher, otava};
-use prony_report::{Document, html, markdown, number};
+use prony_report::{Document, html, machine_name, markdown};
 use prony_stats::history::{HistoryRun, histories};
 use serde_json::Value;
 
@@ -114,33 +114,10 @@ fn history_run(run: StoredRun) -> Option<HistoryRun> {
     Some(HistoryRun {
         path: run.path.display().to_string(),
         started_at: humantime::format_rfc3339_seconds(run.started_at).to_string(),
-        machine: machines(&environment),
+        machine: machine_name(&environment),
         commit: commit(&environment),
         verdict: *verdict,
     })
-}
-
-/// Describes the machines of a run: processor, cores, memory and system. A new kernel doesn't make
-/// another machine.
-fn machines(environment: &Value) -> String {
-    let others = environment["hosts"].as_object();
-    let others = others.into_iter().flat_map(serde_json::Map::values);
-    let all = [&environment["machine"]].into_iter().chain(others);
-    let described = all.map(|machine| {
-        let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
-        let cores = machine["cores"].as_u64().unwrap_or_default();
-        let gib = machine["memory_bytes"].as_f64().unwrap_or_default() / f64::from(1 << 30);
-        let is_virtual = machine["virtualised"].as_bool() == Some(true);
-        format!(
-            "{}, {}, {gib:.0} GiB, {} {}{}",
-            text("cpu"),
-            number::plural(cores, "core", "cores"),
-            text("system"),
-            text("architecture"),
-            if is_virtual { ", virtual" } else { "" }
-        )
-    });
-    described.collect::<Vec<_>>().join(" + ")
 }
 
 /// Returns the commit of the services' working directories, if all have the same.

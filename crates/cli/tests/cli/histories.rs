@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::compares::TINY;
-use crate::running::{Workdir, check_schema};
+use crate::running::{Workdir, check_schema, names};
 
 /// Runs of a plan, one per day. Later ones are slower, and some are from a larger machine.
 fn with_runs() -> Workdir {
@@ -24,6 +24,19 @@ fn with_runs() -> Workdir {
         for variant in verdict["variants"].as_array_mut().unwrap() {
             let rate = &mut variant["metrics"]["rate_per_s"];
             rate["mean"] = (level + f64::from(day * 7 % 5)).into();
+        }
+        for trial in names(&workdir.path("first/trials")) {
+            let from = format!("first/trials/{trial}");
+            let to = format!("{folder}/trials/{trial}");
+            std::fs::create_dir_all(workdir.path(&to)).unwrap();
+            workdir.write(
+                &format!("{to}/record.json"),
+                &workdir.read(&format!("{from}/record.json")),
+            );
+            workdir.write(
+                &format!("{to}/trial.json"),
+                &workdir.read(&format!("{from}/trial.json")),
+            );
         }
         let mut environment = environment.clone();
         if day % 10 == 5 {
@@ -119,4 +132,41 @@ fn sources_without_runs_are_refused() {
     workdir.write("broken.toml", "name = ");
     let text = workdir.run(&["history", "broken.toml"]).expect(2).err;
     assert!(text.contains("broken.toml: "), "{text}");
+}
+
+#[test]
+fn a_run_is_compared_with_the_spread_of_a_series() {
+    let workdir = with_runs();
+    let words = [
+        "report",
+        "first",
+        "--against",
+        "prony-runs",
+        "--json",
+        "r.json",
+    ];
+    workdir.run(&words);
+    let document = workdir.json("r.json");
+    check_schema("prony.runs-1.schema.json", &document);
+    // Only the runs on the machine of the newest.
+    assert_eq!(document["old"]["unit"], "run");
+    assert_eq!(document["old"]["count"], 25);
+
+    // Fewer than three runs are no series.
+    let pair = [
+        "prony-runs/2026-02-01-120000-tiny",
+        "prony-runs/2026-02-02-120000-tiny",
+    ];
+    let words = [
+        "report",
+        "first",
+        "--json",
+        "p.json",
+        "--against",
+        pair[0],
+        "--against",
+        pair[1],
+    ];
+    workdir.run(&words);
+    assert_eq!(workdir.json("p.json")["old"]["unit"], "block");
 }

@@ -1,10 +1,11 @@
 //! The content of a path: an experiment, or loads.
 
 use prony_record::{Record, Severity};
-use prony_stats::runs::{Run, RunInfo, RunVariant, TrialValues, WithheldMetric};
+use prony_stats::runs::{Run, RunInfo, RunVariant, TrialValues, WithheldMetric, combined};
 use prony_stats::{Comparison, Metric, Verdict, WithheldBecause};
 
 use crate::Experiment;
+use crate::environment::machine_name;
 
 /// The margin for comparisons of loads, because loads have no plan that sets it.
 pub const LOADS_MARGIN: f64 = 0.02;
@@ -14,8 +15,10 @@ pub const LOADS_MARGIN: f64 = 0.02;
 pub struct Stored {
     /// The path as the user typed it.
     pub source: String,
-    /// The stored results.
+    /// The stored results; of a series of experiments, the newest.
     pub content: StoredContent,
+    /// Values of the series as one run, if this is a series of experiments.
+    pub series: Option<Run>,
 }
 
 /// The kinds of stored results.
@@ -71,8 +74,29 @@ impl Stored {
         }
     }
 
+    /// Combines experiments, oldest first. Only those of the newest one's plan and machine are used. If fewer than three remain after the last change point, the result is the newest.
+    /// `experiments` has at least one.
+    pub fn of_series(source: String, mut experiments: Vec<Experiment>) -> Option<Stored> {
+        let newest = experiments.last()?;
+        let (name, machine) = (
+            newest.verdict.name.clone(),
+            machine_name(&newest.environment),
+        );
+        experiments
+            .retain(|it| it.verdict.name == name && machine_name(&it.environment) == machine);
+        let runs: Vec<Run> = experiments.iter().map(of_experiment).collect();
+        Some(Stored {
+            source,
+            content: StoredContent::Experiment(Box::new(experiments.pop()?)),
+            series: combined(&runs),
+        })
+    }
+
     /// Returns the stored result as a run, with the values to compare.
     pub fn run(&self) -> Run {
+        if let Some(series) = &self.series {
+            return series.clone();
+        }
         match &self.content {
             StoredContent::Experiment(experiment) => of_experiment(experiment),
             StoredContent::Loads(records) => of_loads(records),
@@ -83,12 +107,20 @@ impl Stored {
     pub fn about(&self, label: &str) -> RunInfo {
         let records = self.records();
         let begun = records.iter().map(|(_, _, record)| &record.started_at);
-        let (name, unit, count) = match &self.content {
-            StoredContent::Experiment(experiment) => {
+        let (name, unit, count) = match (&self.content, &self.series) {
+            (StoredContent::Experiment(experiment), Some(series)) => {
+                let count = series.trials.iter().map(|it| it.block).max();
+                (
+                    experiment.verdict.name.clone(),
+                    "run",
+                    count.unwrap_or_default(),
+                )
+            }
+            (StoredContent::Experiment(experiment), None) => {
                 let verdict = &experiment.verdict;
                 (verdict.name.clone(), "block", verdict.blocks)
             }
-            StoredContent::Loads(records) => {
+            (StoredContent::Loads(records), _) => {
                 let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
                 (String::new(), "load", count)
             }
@@ -129,6 +161,7 @@ fn of_experiment(experiment: &Experiment) -> Run {
     Run {
         trials: trials.collect(),
         doubts: doubts(&variants, &verdict.comparisons),
+        is_series: false,
         baseline: verdict.baseline.clone(),
         margin: verdict.margin,
         variants,

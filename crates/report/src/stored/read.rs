@@ -40,6 +40,7 @@ pub fn read_results(path: &Path) -> Result<Stored, FolderError> {
     Ok(Stored {
         source: path.display().to_string(),
         content,
+        series: None,
     })
 }
 

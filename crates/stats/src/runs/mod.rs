@@ -4,8 +4,10 @@
 //! variant that both runs have, a comparison of the new run with the old one. No block belongs to
 //! both runs, so values can't be paired. The runs are therefore two samples on the averaging scale,
 //! compared by Welch's t-test with Holm's procedure over the family. The intervals don't include
-//! drift between the runs.
+//! drift between the runs, unless the old side is a series of runs ([`combined`]): then the new
+//! run's mean is compared with the spread between those runs.
 
+mod series;
 mod welch;
 
 use crate::comparison::{Effect, Verdict, WithheldBecause};
@@ -20,6 +22,7 @@ pub use crate::run_comparison::{
     Difference, DifferencePart, RUNS_SCHEMA, RelativeChange, RunComparison, RunFinding, RunInfo,
     RunPairInfo, RunWithheld, RunsDocument, Unrecorded,
 };
+pub use series::combined;
 pub(crate) use welch::MeanDifference;
 
 /// Probability that an interval misses the true value, and also the probability that any verdict of
@@ -41,6 +44,8 @@ pub struct Run {
     pub trials: Vec<TrialValues>,
     /// Metrics on which the run itself withheld verdicts.
     pub doubts: Vec<WithheldMetric>,
+    /// True if each trial is the mean of a whole run, so that their spread is that between runs.
+    pub is_series: bool,
 }
 
 /// One variant of a run.
@@ -273,9 +278,13 @@ impl RunSides<'_> {
         let whole = |values: &[(u32, Option<f64>)]| -> Option<Vec<f64>> {
             values.iter().map(|(_, value)| *value).collect()
         };
-        let gap = whole(&old)
-            .zip(whole(&new))
-            .and_then(|(old, new)| MeanDifference::between(&old, &new));
+        let gap = whole(&old).zip(whole(&new)).and_then(|(old, new)| {
+            if self.old.is_series {
+                MeanDifference::of_next_run(&old, &new)
+            } else {
+                MeanDifference::between(&old, &new)
+            }
+        });
         MeasuredPair {
             pair,
             metric,

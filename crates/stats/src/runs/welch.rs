@@ -5,7 +5,7 @@
 //! (1946). If the variances are equal, this test has nearly as much power as the pooled test; if
 //! they differ, the pooled test would be wrong.
 
-use crate::estimate::{Estimate, Interval, critical_fractional, upper_tail_fractional};
+use crate::estimate::{Estimate, Interval, critical_fractional, mean, upper_tail_fractional};
 
 /// Mean of the second sample minus the mean of the first, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +32,19 @@ impl MeanDifference {
             mean: new.mean - old.mean,
             error: whole.sqrt(),
             freedom: whole * whole / weighed,
+        })
+    }
+
+    /// Computes the difference of a new run's mean from the means of earlier runs. The new run is
+    /// one more value with the same spread, so the standard error is s·√(1 + 1/n). Returns `None` if
+    /// there are too few earlier runs, or if the new run has no value.
+    pub(crate) fn of_next_run(runs: &[f64], new: &[f64]) -> Option<MeanDifference> {
+        let old = Estimate::from_blocks(runs)?;
+        let count = f64::from(old.blocks);
+        (!new.is_empty()).then(|| MeanDifference {
+            mean: mean(new) - old.mean,
+            error: old.error() * (count + 1.0).sqrt(),
+            freedom: count - 1.0,
         })
     }
 

@@ -3,7 +3,7 @@
 use prony_stats::gate::GateOutcome;
 use prony_stats::runs::{
     Run, RunInfo, RunPairInfo, RunVariant, RunWithheld, RunsDocument, TrialValues, WithheldMetric,
-    compare,
+    combined, compare,
 };
 use prony_stats::{Levels, Metric, Verdict, WithheldBecause};
 use rand::{RngExt, SeedableRng};
@@ -61,6 +61,7 @@ fn run(rates: [f64; 2], noise: f64, blocks: u32, random: &mut ChaCha8Rng) -> Run
         family: vec![Metric::RatePerS],
         trials,
         doubts: Vec::new(),
+        is_series: false,
     }
 }
 
@@ -194,4 +195,44 @@ fn false_alarms_are_at_most_five_percent() {
         "coverage: {}",
         share(covered)
     );
+}
+
+#[test]
+fn a_run_is_judged_by_the_spread_of_earlier_runs() {
+    // The runs differ by more than their blocks do.
+    const RUNS: usize = 400;
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let mut false_alarms = 0;
+    for _ in 0..RUNS {
+        let mut drawn = || -> Run {
+            let day: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+            let rate = 10_000.0 * (0.03 * day).exp();
+            run([rate, rate], 0.002, 5, &mut random)
+        };
+        let earlier: Vec<Run> = (0..8).map(|_| drawn()).collect();
+        let series = combined(&earlier).unwrap();
+        let document = compare(about(), &series, &drawn(), Some(0.001));
+        let found = document.comparisons.iter();
+        false_alarms += usize::from(
+            found
+                .into_iter()
+                .any(|it| matches!(it.verdict, Some(Verdict::Slower | Verdict::Faster))),
+        );
+    }
+    // 5% at most, and the sampling error of 400 draws.
+    assert!(false_alarms <= 33, "{false_alarms} of {RUNS}");
+
+    let earlier: Vec<Run> = (0..8)
+        .map(|_| run([1_000.0, 1_000.0], 0.01, 5, &mut random))
+        .collect();
+    let slower = run([800.0, 1_000.0], 0.01, 5, &mut random);
+    let series = combined(&earlier).unwrap();
+    let document = compare(about(), &series, &slower, None);
+    assert_eq!(document.comparisons[0].verdict, Some(Verdict::Slower));
+    assert_eq!(combined(&earlier[..2]), None);
+
+    // Runs before the last change are left out.
+    let after = (0..9).map(|_| run([800.0, 1_000.0], 0.01, 5, &mut random));
+    let both: Vec<Run> = earlier.into_iter().chain(after).collect();
+    assert_eq!(combined(&both).unwrap().trials.len(), 2 * 9);
 }

@@ -1,11 +1,11 @@
-//! Runs the script of the GitHub action that checks out two revisions.
+//! Runs scripts of the GitHub action.
 
 use std::process::Command;
 
 use crate::running::Workdir;
 
 /// Returns the script of a step of action.yml.
-fn script(step: &str) -> String {
+pub(crate) fn script(step: &str) -> String {
     let action = concat!(env!("CARGO_MANIFEST_DIR"), "/../../action.yml");
     let action = std::fs::read_to_string(action).unwrap();
     let step = action.split("    - name: ").find(|it| it.starts_with(step));

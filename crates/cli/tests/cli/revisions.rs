@@ -526,3 +526,47 @@ fn a_killed_search_continues_after_branches_have_moved() {
         .err;
     assert!(other.contains("use the same options"), "{other}");
 }
+
+#[test]
+fn the_github_action_compares_and_finds_the_slow_commit() {
+    let repository = Repository::with_delays(&["0.001", "0.001 # a", "0.02"]);
+    repository.git(&["update-ref", "refs/prony/base", "main~2"]);
+    let step = |name: &str, more: &str| {
+        let load = "--path=/page\n-c2\n-d200ms\n--warmup=50ms";
+        let output = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &crate::action::script(name)])
+            .current_dir(repository.0.path("repo"))
+            .env("XDG_CACHE_HOME", repository.0.path(".cache"))
+            .env("GITHUB_STEP_SUMMARY", repository.0.path("summary.md"))
+            .env("ARGS", format!("{load}\n{more}"))
+            .envs([
+                ("PRONY", env!("CARGO_BIN_EXE_prony")),
+                ("PLAN", ""),
+                ("START", START[1]),
+                ("BUILD", START[3]),
+                ("OUT", "results"),
+            ])
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (status, text) = step("Compare", "--fail-if=verdict is slower");
+    assert_eq!(status, Some(1), "{text}");
+    let summary = repository.0.read("summary.md");
+    let table = summary.split("<details>").next().unwrap();
+    assert!(
+        table.contains("#### Verdicts") && table.contains("slower"),
+        "{table}"
+    );
+
+    let (status, text) = step("Find the slow commit", "");
+    assert_eq!(status, Some(0), "{text}");
+    let summary = repository.0.read("summary.md");
+    assert!(
+        summary.contains("The first bad commit is "),
+        "{summary}\n{text}"
+    );
+}

@@ -17,7 +17,7 @@ use prony_machine::place;
 use prony_machine::sweep::{RemovedResource, sweep_in};
 use prony_machine::system::program;
 use prony_plan::service::{
-    AllocatedService, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
+    AllocatedService, Allocation, Endpoint, ListenKind, PlaceKind, ResourceLimits, ServiceSpec,
 };
 use prony_plan::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
@@ -127,6 +127,7 @@ fn spec(wanted: &Allocation, allocated: &AllocatedService) -> ServiceSpec {
         stop_signal: libc::SIGTERM,
         library_path: None,
         open_files: None,
+        limits: limits(wanted),
         follow: Default::default(),
     }
 }
@@ -278,6 +279,20 @@ fn start_of(pid: &str) -> Option<String> {
     (!matches!(fields[0], "Z" | "X")).then(|| fields[19].to_owned())
 }
 
+/// Returns limits for one of the services, if this machine lets the test create control groups.
+fn limits(wanted: &Allocation) -> ResourceLimits {
+    let limits = ResourceLimits {
+        pids: Some(1000),
+        ..ResourceLimits::default()
+    };
+    let is_limited = wanted.service == "tree" && place::check_limits(&limits).is_ok();
+    if is_limited {
+        limits
+    } else {
+        ResourceLimits::default()
+    }
+}
+
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -321,6 +336,16 @@ fn a_sweep_removes_leftovers_of_killed_runs_only() {
         .filter(|removed| matches!(removed, RemovedResource::Namespace(_)))
         .count();
     assert_eq!(namespaces, 4, "{:?}", swept.removed);
+    let groups = swept.removed.iter().filter_map(|removed| match removed {
+        RemovedResource::ControlGroup(folder) => Some(folder),
+        _ => None,
+    });
+    let groups: Vec<_> = groups.collect();
+    assert_eq!(
+        groups.is_empty(),
+        !run.made.iter().any(|line| line.contains("control_group"))
+    );
+    assert!(groups.iter().all(|folder| !folder.exists()), "{groups:?}");
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
     assert!(sweep_in(run.state.path()).unwrap().removed.is_empty());
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use prony_load::{LoadSettings, SpecError};
 
-use super::service::PlaceKind;
+use super::service::{LimitKey, PlaceKind, ResourceLimits};
 use super::topology::AddressBlock;
 
 /// The machine on which a plan is read. Tests simulate other machines.
@@ -45,6 +45,12 @@ pub trait PlanMachine: Debug + Send + Sync {
     /// # Errors
     /// The missing requirement, with a hint.
     fn check_place(&self, kind: PlaceKind) -> Result<(), String>;
+
+    /// Checks that this user can create a control group with these limits.
+    ///
+    /// # Errors
+    /// The limit that can't be set, and the reason, with a hint.
+    fn check_limits(&self, limits: &ResourceLimits) -> Result<(), (LimitKey, String)>;
 
     /// Checks that links between named places can have rate limits.
     ///

@@ -242,7 +242,8 @@ fn blocks() -> Vec<ReferenceKey> {
 
 #[rustfmt::skip]
 fn service() -> Vec<ReferenceKey> {
-    use ValueType::{Cores, Either, List, Path, Table, Text, TextTable};
+    use ValueType::{Cores, Count, Either, List, Path, Size, Table, Text, TextTable};
+    let limit = |value| Either(vec![value, choice(&["unlimited"])]);
     let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
         key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ \
@@ -259,6 +260,9 @@ fn service() -> Vec<ReferenceKey> {
         or replace"),
         key("cwd", Path, "the plan's folder", "\"site\"", "working directory"),
         key("cores", Cores, "any", "\"0-3\"", "cores that the service may use"),
+        key("cpu", limit(Count), "\"unlimited\"", "0.5", "CPU time of all processes, in cores"),
+        key("memory", limit(Size), "\"unlimited\"", "\"256M\"", "memory of all processes, without swap space"),
+        key("pids", limit(Count), "\"unlimited\"", "100", "number of processes and threads"),
         key("open_files", integer(16, 1 << 30), "inherited", "65536", "limit on open files"),
         key("stop", Text, "\"SIGTERM\"", "\"SIGQUIT\"", "signal that stops the service; a name or number"),
         key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments that run \

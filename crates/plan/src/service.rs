@@ -163,6 +163,63 @@ impl FollowSpec {
     }
 }
 
+/// Limits that the kernel enforces on a service's processes together, through a control group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResourceLimits {
+    /// CPU time in microseconds per period of [`CPU_PERIOD_US`]; `None` without a limit.
+    pub cpu_quota_us: Option<u64>,
+    /// Memory in bytes, without swap space; `None` without a limit.
+    pub memory_bytes: Option<u64>,
+    /// Number of processes and threads; `None` without a limit.
+    pub pids: Option<u64>,
+}
+
+/// Period of a CPU quota: 100 ms, the default of Linux.
+pub const CPU_PERIOD_US: u64 = 100_000;
+
+impl ResourceLimits {
+    /// Iterates over the limits that are set, by their keys in the plan, with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (LimitKey, u64)> {
+        let limits = [
+            (LimitKey::Cpu, self.cpu_quota_us),
+            (LimitKey::Memory, self.memory_bytes),
+            (LimitKey::Pids, self.pids),
+        ];
+        let set = limits.into_iter();
+        set.filter_map(|(key, value)| Some((key, value?)))
+    }
+
+    /// Returns true if no limit is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+/// Key of a plan that sets a limit, and the controller that enforces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKey {
+    /// CPU time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Processes and threads.
+    Pids,
+}
+
+impl LimitKey {
+    /// Returns the key, which is also the controller's name in both versions of control groups.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+        }
+    }
+}
+
 /// A service that is ready to start, with all templates rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
@@ -194,6 +251,9 @@ pub struct ServiceSpec {
     pub library_path: Option<PathBuf>,
     /// Limit on open files; `None` if the plan sets none.
     pub open_files: Option<u64>,
+    /// Limits of the service's control group.
+    #[serde(default)]
+    pub limits: ResourceLimits,
     /// Processes of the service that don't descend from the process that prony started.
     pub follow: FollowSpec,
 }

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{self, KeeperMessage};
 use super::keeper::{self, CoreSet, KeeperSetup};
-use crate::place::SandboxEntry;
+use crate::place::{ControlGroup, HIERARCHIES_MAX, SandboxEntry};
 use crate::system::{HostError, program};
 
 /// Interval at which prony checks if a keeper has ended.
@@ -46,7 +46,7 @@ pub(super) enum LaunchMode<'a> {
     Network(&'a SandboxEntry),
 }
 
-/// Starts a service and appends its output to `log`. If the plan assigns no cores to the service,
+/// Starts a service in its control group, if it has one, and appends its output to `log`. If the plan assigns no cores to the service,
 /// it may use `default_cores`.
 ///
 /// # Errors
@@ -55,6 +55,7 @@ pub(super) enum LaunchMode<'a> {
 pub(super) fn launch(
     spec: &ServiceSpec,
     mode: LaunchMode<'_>,
+    group: Option<&ControlGroup>,
     default_cores: &[usize],
     log: &Path,
 ) -> Result<RunningService, HostError> {
@@ -78,7 +79,16 @@ pub(super) fn launch(
     } else {
         &spec.cores
     };
+    let entries = group
+        .map(ControlGroup::entries)
+        .transpose()?
+        .unwrap_or_default();
+    let mut groups = [-1; HIERARCHIES_MAX];
+    for (group, entry) in groups.iter_mut().zip(&entries) {
+        *group = entry.as_raw_fd();
+    }
     let setup = KeeperSetup {
+        groups,
         channel: theirs.as_raw_fd(),
         cores: core_set(cores, default_cores)
             .map_err(|error| failed("bind to the plan's cores", error))?,

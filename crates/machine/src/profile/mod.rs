@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
 use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
-use prony_plan::service::PlaceKind;
+use prony_plan::service::{LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 use crate::place;
@@ -89,6 +89,10 @@ impl PlanMachine for MachineProfile {
 
     fn check_place(&self, kind: PlaceKind) -> Result<(), String> {
         place::check_kind(kind).map_err(|refused| refused.to_string())
+    }
+
+    fn check_limits(&self, limits: &ResourceLimits) -> Result<(), (LimitKey, String)> {
+        place::check_limits(limits).map_err(|(key, refused)| (key, refused.to_string()))
     }
 
     fn check_rates(&self) -> Result<(), String> {

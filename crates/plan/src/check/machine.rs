@@ -55,6 +55,16 @@ fn check_need(need: &MachineNeed, machine: &dyn PlanMachine, reader: &mut PlanRe
         MachineNeedKind::Place { owner, place } => {
             check_place(owner, *place, line, machine, reader);
         }
+        MachineNeedKind::Limit { owner, key, limits } => {
+            // Each limit of a service is a need of its own, so that the error has its line.
+            if let Err((refused, reason)) = machine.check_limits(limits)
+                && refused == *key
+            {
+                let key = key.name();
+                let message = format!("{key} of {owner} can't be limited here: {reason}");
+                reader.report(DiagnosticKind::Machine, line, message);
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use prony_stats::Metric;
 
 use super::study_machine::StudyMachine;
 use super::{GOOD, Study, allocate};
-use prony_plan::service::{Endpoint, ListenKind, PlaceKind};
+use prony_plan::service::{Endpoint, ListenKind, PlaceKind, ResourceLimits};
 use prony_plan::{DiagnosticKind, LoadModel, Plan, ResolvedVariant, STARTER, Scheme};
 
 pub(super) fn resolved(plan: &Plan, id: &str) -> ResolvedVariant {
@@ -320,6 +320,26 @@ fn remote_services_are_not_started() {
         ("http://127.0.0.1:8081/", LoadModel::Open)
     );
     assert_eq!(far.load.settings.header, ["Host: 127.0.0.1:8081"]);
+}
+
+#[test]
+fn limits_are_levels_of_factors() {
+    let study = Study::new();
+    let text = small(
+        "cpu = [\"unlimited\", 0.5, 2]",
+        "cpu = \"{{ cpu }}\"\nmemory = \"256M\"\npids = 100",
+        "",
+    );
+    let plan = study.read(&text).unwrap();
+    let limits = |level: &str| resolved(&plan, level).services[0].spec.limits;
+    let expected = |cpu_quota_us| ResourceLimits {
+        cpu_quota_us,
+        memory_bytes: Some(256 << 20),
+        pids: Some(100),
+    };
+    assert_eq!(limits("unlimited"), expected(None));
+    assert_eq!(limits("0.5"), expected(Some(50_000)));
+    assert_eq!(limits("2"), expected(Some(200_000)));
 }
 
 #[test]

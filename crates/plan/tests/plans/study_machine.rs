@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
 use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
-use prony_plan::service::PlaceKind;
+use prony_plan::service::{LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 /// A machine that permits every place, and that has only the programs of one folder.
@@ -56,6 +56,10 @@ impl PlanMachine for StudyMachine {
     }
 
     fn check_place(&self, _kind: PlaceKind) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_limits(&self, _limits: &ResourceLimits) -> Result<(), (LimitKey, String)> {
         Ok(())
     }
 

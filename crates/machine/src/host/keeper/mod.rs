@@ -25,6 +25,7 @@ mod calls;
 mod linux;
 
 use super::channel::{self, KeeperCommand, KeeperMessage};
+use crate::place::HIERARCHIES_MAX;
 use crate::system::fork::{LaunchStep, fork};
 use calls::{block_signals, checked, exit};
 pub(super) use linux::LinuxCoreSet as CoreSet;
@@ -38,6 +39,9 @@ pub(super) struct KeeperSetup {
     pub(super) cores: Option<CoreSet>,
     /// Limit on open files; `None` leaves the limit unchanged.
     pub(super) open_files: Option<u64>,
+    /// Descriptors of the files through which the service joins its control group; -1 stands for
+    /// none.
+    pub(super) groups: [RawFd; HIERARCHIES_MAX],
     /// Sandbox to enter: the descriptor of a network namespace.
     pub(super) sandbox: Option<i32>,
     /// Descriptor of a network namespace to join without entering any other namespace. Mutually
@@ -104,6 +108,9 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     if setup.sandbox.is_none() {
         channel::send(setup.channel, KeeperMessage::MainStarted(own_pid()));
     }
+    for group in setup.groups.into_iter().filter(|group| *group >= 0) {
+        checked(setup.channel, LaunchStep::Group, join_group(group))?;
+    }
     if let Some(cores) = &setup.cores {
         checked(setup.channel, LaunchStep::Cores, linux::run_on(cores))?;
     }
@@ -117,6 +124,14 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
         checked(setup.channel, LaunchStep::OpenFiles, result)?;
     }
     Ok(())
+}
+
+/// Moves this process into a control group. The ID 0 stands for the process itself, whatever its ID
+/// in a sandbox is.
+fn join_group(group: RawFd) -> i32 {
+    // SAFETY: the buffer has one byte.
+    let written = unsafe { libc::write(group, c"0".as_ptr().cast(), 1) };
+    if written == 1 { 0 } else { -1 }
 }
 
 /// Raises the hard limit if necessary, because root inside a sandbox is not allowed to raise it

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use prony_plan::service::{AllocatedService, Allocation, Endpoint, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
-use prony_record::Finding;
+use prony_record::{Finding, number};
 
 use super::crypto_findings::CryptoFindings;
 use super::keeper;
@@ -21,7 +21,7 @@ use super::log::{self, LogTrimmer};
 use super::monitors::Monitors;
 use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
-use crate::place::{self, NetnsHandle, NetworkTopology, Sandbox};
+use crate::place::{self, ControlGroup, NetnsHandle, NetworkTopology, Sandbox};
 use crate::run_state::{self, CreatedResource, RunState};
 use crate::sweep;
 use crate::system::process::ProcessTable;
@@ -263,6 +263,20 @@ impl LocalHost {
         self.services.iter().filter_map(of_service).collect()
     }
 
+    /// Adds to the exit status of a service that the kernel killed one of its processes, if so.
+    fn with_cause(&self, name: &str, status: String) -> String {
+        let service = self.services.get(name);
+        let group = service.and_then(|service| service.group.as_ref());
+        match group.and_then(ControlGroup::exceeded_memory_bytes) {
+            Some(bytes) => format!(
+                "{status}; out of memory: the kernel killed a process of the service at its limit, \
+                 memory = {}",
+                number::bytes(bytes as f64)
+            ),
+            None => status,
+        }
+    }
+
     fn sampled_services(&self) -> Vec<SampledService> {
         let running = self
             .services
@@ -272,6 +286,11 @@ impl LocalHost {
             service: name.clone(),
             keeper: Some(running.keeper_pid()),
             has_init: service.is_isolated(),
+            group: service
+                .group
+                .as_ref()
+                .and_then(|it| it.accounting())
+                .map(Path::to_owned),
             follow: service.follow.clone(),
         });
         own.chain(self.monitors.external_services()).collect()
@@ -330,6 +349,10 @@ impl Host for LocalHost {
         let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
         launch::write_files(spec, &service.allocated.files_dir)?;
         service.free_endpoints(&spec.name)?;
+        service.group = match &mut self.run {
+            Some(run) if !spec.limits.is_empty() => Some(limited_group(spec, run)?),
+            _ => None,
+        };
         let entry = service.sandbox.as_ref().map(Sandbox::entry).transpose()?;
         let mode = match (&entry, service.place) {
             (Some(entry), _) => LaunchMode::Sandbox(entry),
@@ -349,13 +372,15 @@ impl Host for LocalHost {
         service.command.clone_from(&spec.command);
         service.cwd.clone_from(&spec.cwd);
         service.path = spec.env.get("PATH").cloned();
+        let group = service.group.as_ref();
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
         // Counters include the thread that opens them and all processes that this thread starts.
         // Use a new thread, which starts nothing else.
         let launched = std::thread::scope(|scope| {
             let launch = || {
                 let counters = monitors.counters_of_descendants();
-                launch::launch(spec, mode, default_cores, &log).map(|running| (running, counters))
+                launch::launch(spec, mode, group, default_cores, &log)
+                    .map(|running| (running, counters))
             };
             scope.spawn(launch).join()
         });
@@ -400,7 +425,7 @@ impl Host for LocalHost {
             None => Ok(()),
             Some(status) => Err(ServiceExit {
                 service: name.to_owned(),
-                status,
+                status: self.with_cause(name, status),
                 log_tail: self.log_tail(name, LOG_TAIL_LINES),
             }),
         }
@@ -514,6 +539,16 @@ impl Host for LocalHost {
             None => Err(HostError::NotAllocated(format!("named place {place}"))),
         }
     }
+}
+
+/// Creates the control group of a service with limits.
+fn limited_group(spec: &ServiceSpec, run: &mut RunState) -> Result<ControlGroup, HostError> {
+    let name = format!("{}-{}", run.resource_prefix(), spec.name.replace('/', "_"));
+    ControlGroup::make(&name, &spec.limits, run).map_err(|(key, reason)| HostError::Limit {
+        service: spec.name.clone(),
+        key,
+        reason: reason.to_string(),
+    })
 }
 
 impl Drop for LocalHost {

@@ -10,7 +10,7 @@ use prony_plan::service::{AllocatedService, Endpoint, FollowSpec, PlaceKind, Por
 
 use crate::host::HostError;
 use crate::host::launch::RunningService;
-use crate::place::Sandbox;
+use crate::place::{ControlGroup, Sandbox};
 use crate::system::hardware::CounterGroup;
 use crate::system::port;
 
@@ -23,6 +23,8 @@ pub(super) struct LocalService {
     /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
     pub(super) follow: FollowSpec,
+    /// Control group of the service; `None` if the plan sets no limit.
+    pub(super) group: Option<ControlGroup>,
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) cwd: PathBuf,
@@ -49,6 +51,7 @@ impl LocalService {
             running: None,
             cores: Vec::new(),
             follow: FollowSpec::default(),
+            group: None,
             command: Vec::new(),
             cwd: PathBuf::new(),
             path: None,

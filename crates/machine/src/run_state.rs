@@ -6,7 +6,7 @@
 //!   lock                       held while a run's folder is created, and during a sweep
 //!   <pid>-<n>/                 one per run that is alive or was killed
 //!     lock                     held by the run; the kernel releases it when the run ends
-//!     made                     one JSON object per line: processes, namespaces, links, groups
+//!     made                     one JSON object per line: processes, namespaces, links, groups, containers
 //!     s/                       UNIX sockets; any user may create one here, as in /tmp
 //!     files/<service>/         the service's rendered files
 //! ```
@@ -47,6 +47,13 @@ pub(crate) enum CreatedResource {
         /// Name of the namespace.
         name: String,
     },
+    /// A container of a service.
+    Container {
+        /// Path of podman or docker.
+        program: PathBuf,
+        /// Name of the container.
+        name: String,
+    },
     /// A folder of a service's control group.
     ControlGroup {
         /// The folder below `/sys/fs/cgroup`.
@@ -69,6 +76,8 @@ pub enum RemovedResource {
     Process(i32, String),
     /// A network namespace, by its name.
     Namespace(String),
+    /// A container, by its name.
+    Container(String),
     /// A folder of a control group.
     ControlGroup(PathBuf),
     /// The host's end of a veth pair.
@@ -82,6 +91,7 @@ impl fmt::Display for RemovedResource {
         match self {
             Self::Process(pid, name) => write!(f, "process {pid} ({name})"),
             Self::Namespace(name) => write!(f, "network namespace {name}"),
+            Self::Container(name) => write!(f, "container {name}"),
             Self::ControlGroup(folder) => write!(f, "control group {}", folder.display()),
             Self::Link(name) => write!(f, "network link {name}"),
             Self::Folder(path) => write!(f, "folder {}", path.display()),

@@ -128,6 +128,7 @@ fn spec(wanted: &Allocation, allocated: &AllocatedService) -> ServiceSpec {
         library_path: None,
         open_files: None,
         limits: limits(wanted),
+        container: None,
         follow: Default::default(),
     }
 }
@@ -178,6 +179,19 @@ struct Run {
 }
 
 impl Run {
+    /// Iterates over the folders of control groups that the run created.
+    fn groups(&self) -> impl Iterator<Item = PathBuf> {
+        self.made.iter().filter_map(|line| {
+            let made: serde_json::Value = serde_json::from_str(line).ok()?;
+            let folder = made["folder"].as_str()?;
+            (made["kind"] == "control_group").then(|| PathBuf::from(folder))
+        })
+    }
+
+    fn groups_left(&self) -> usize {
+        self.groups().filter(|folder| folder.exists()).count()
+    }
+
     fn begin() -> Self {
         place::check_kind(PlaceKind::Namespace).expect("this test needs root and iproute2");
         let state = tempfile::tempdir().unwrap();
@@ -317,6 +331,9 @@ fn a_sweep_removes_leftovers_of_killed_runs_only() {
     wait_until("the keepers kill their services", || {
         run.living().is_empty()
     });
+    wait_until("the keepers remove control groups", || {
+        run.groups_left() == 0
+    });
     // By now, the short-lived processes of the start have ended.
     let spared_before = spared.living().len();
 
@@ -336,16 +353,6 @@ fn a_sweep_removes_leftovers_of_killed_runs_only() {
         .filter(|removed| matches!(removed, RemovedResource::Namespace(_)))
         .count();
     assert_eq!(namespaces, 4, "{:?}", swept.removed);
-    let groups = swept.removed.iter().filter_map(|removed| match removed {
-        RemovedResource::ControlGroup(folder) => Some(folder),
-        _ => None,
-    });
-    let groups: Vec<_> = groups.collect();
-    assert_eq!(
-        groups.is_empty(),
-        !run.made.iter().any(|line| line.contains("control_group"))
-    );
-    assert!(groups.iter().all(|folder| !folder.exists()), "{groups:?}");
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
     assert!(sweep_in(run.state.path()).unwrap().removed.is_empty());
 
@@ -391,6 +398,10 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
         .filter(|removed| matches!(removed, RemovedResource::Process(..)))
         .count();
     assert!(processes >= 5, "{:?}", swept.removed);
+    let is_group = |removed: &&RemovedResource| matches!(removed, RemovedResource::ControlGroup(_));
+    let groups = swept.removed.iter().filter(is_group).count();
+    assert_eq!(groups, run.groups().count());
+    assert_eq!(run.groups_left(), 0);
     assert!(run.living().is_empty());
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
 }

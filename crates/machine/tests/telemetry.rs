@@ -59,6 +59,7 @@ impl Bench {
             library_path: None,
             open_files: None,
             limits: Default::default(),
+            container: None,
             follow: FollowSpec::default(),
         };
         change(&allocated["s"].endpoints[""], &mut spec);

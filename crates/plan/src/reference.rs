@@ -246,8 +246,11 @@ fn service() -> Vec<ReferenceKey> {
     let limit = |value| Either(vec![value, choice(&["unlimited"])]);
     let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
-        key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ \
+        key("command", List, "required unless image or remote", "[\"nginx\", \"-c\", \"{{ \
         web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
+        key("image", Text, "none", "\"nginx:1.27\"", "container image, or archive of one (`./web.tar`), that the service runs in"),
+        key("runtime", choice(&["podman", "docker"]), "the first one that is installed", "\"docker\"", "program that runs the container; needs image"),
+        key("volumes", List, "none", "[\"site:/usr/share/nginx/html:ro\"]", "paths of this machine that the container sees; needs image"),
         key("remote", Text, "none", "\"10.0.0.2:80\"", "address of a server that is already \
         running: host:port or unix:/path"),
         key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for \

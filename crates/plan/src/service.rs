@@ -220,12 +220,66 @@ impl LimitKey {
     }
 }
 
+/// Program that runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerRuntime {
+    /// Podman, which needs no daemon.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+impl ContainerRuntime {
+    /// All runtimes, in the order in which prony looks for them.
+    pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
+
+    /// Returns the name of the program.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Podman => "podman",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+/// Container in which a service runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerSpec {
+    /// Name of the image, or the absolute path of an archive that contains it.
+    pub image: String,
+    /// Program that runs the container; `None` means the first one that is installed.
+    pub runtime: Option<ContainerRuntime>,
+    /// Volumes, as `PATH:INSIDE` or `PATH:INSIDE:OPTIONS` with absolute paths.
+    pub volumes: Vec<String>,
+    /// Working directory inside the container; `None` means that of the image.
+    pub workdir: Option<String>,
+}
+
+impl ContainerSpec {
+    /// Returns true if both run the same image with the same program.
+    #[must_use]
+    pub fn is_same_image(&self, other: &Self) -> bool {
+        (&self.image, self.runtime) == (&other.image, other.runtime)
+    }
+
+    /// Returns true if `image` is the path of an archive rather than the name of an image.
+    #[must_use]
+    pub fn is_archive(image: &str) -> bool {
+        ["/", "./", "../"]
+            .iter()
+            .any(|start| image.starts_with(start))
+    }
+}
+
 /// A service that is ready to start, with all templates rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     /// Name of the service in the plan.
     pub name: String,
-    /// Program and arguments, preceded by the words of `wrapper`.
+    /// Program and arguments, preceded by the words of `wrapper`. In a container, the arguments of
+    /// the image, which may be empty.
     pub command: Vec<String>,
     /// Number of leading words that belong to the wrapper. The service's program follows them.
     pub wrapper_words: usize,
@@ -254,6 +308,9 @@ pub struct ServiceSpec {
     /// Limits of the service's control group.
     #[serde(default)]
     pub limits: ResourceLimits,
+    /// Container in which the service runs; `None` without one.
+    #[serde(default)]
+    pub container: Option<ContainerSpec>,
     /// Processes of the service that don't descend from the process that prony started.
     pub follow: FollowSpec,
 }

@@ -14,7 +14,7 @@ use prony_plan::service::ServiceSpec;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{self, KeeperMessage};
-use super::keeper::{self, CoreSet, KeeperSetup};
+use super::keeper::{self, CleanupCommand, CoreSet, KeeperSetup};
 use crate::place::{ControlGroup, HIERARCHIES_MAX, SandboxEntry};
 use crate::system::{HostError, program};
 
@@ -46,7 +46,8 @@ pub(super) enum LaunchMode<'a> {
     Network(&'a SandboxEntry),
 }
 
-/// Starts a service in its control group, if it has one, and appends its output to `log`. If the plan assigns no cores to the service,
+/// Starts a service in its control group, if it has one, and appends its output to `log`. The keeper
+/// runs `cleanup` after it has killed the service. If the plan assigns no cores to the service,
 /// it may use `default_cores`.
 ///
 /// # Errors
@@ -56,6 +57,7 @@ pub(super) fn launch(
     spec: &ServiceSpec,
     mode: LaunchMode<'_>,
     group: Option<&ControlGroup>,
+    cleanup: Option<CleanupCommand>,
     default_cores: &[usize],
     log: &Path,
 ) -> Result<RunningService, HostError> {
@@ -89,6 +91,7 @@ pub(super) fn launch(
     }
     let setup = KeeperSetup {
         groups,
+        cleanup,
         channel: theirs.as_raw_fd(),
         cores: core_set(cores, default_cores)
             .map_err(|error| failed("bind to the plan's cores", error))?,

@@ -16,7 +16,7 @@ use prony_plan::service::{CPU_PERIOD_US, LimitKey, ResourceLimits};
 use super::refused::LimitRefused;
 use crate::run_state::{self, CreatedResource, RemovedResource, RunState};
 use crate::system::group_usage::MemoryGroup;
-use crate::system::{self, HostError};
+use crate::system::{self, HostError, program};
 
 /// Time limit for the processes of a group to disappear after they were killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -167,6 +167,15 @@ impl ControlGroup {
             opened.map_err(HostError::file("open", path))
         };
         files.map(open).collect()
+    }
+
+    /// Returns the words of a command that removes the group when no process is left in it, with
+    /// which a keeper cleans up after prony was killed; `None` if the command is missing.
+    pub(crate) fn removal(&self) -> Option<Vec<String>> {
+        let program = program::find("rmdir", Path::new("/"), None).ok()?;
+        let folders = self.folders.iter().rev();
+        let words = std::iter::once(&program).chain(folders);
+        Some(words.map(|path| path.display().to_string()).collect())
     }
 
     /// Returns the folder of the group that counts CPU time.

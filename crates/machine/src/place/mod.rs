@@ -1,6 +1,7 @@
 //! Places in which services and the load run. A place is the host itself, a set of namespaces, or a
 //! named place of the plan, which is a separate network with links to others.
 
+mod container;
 mod control_group;
 pub(crate) mod namespace;
 mod refused;
@@ -11,13 +12,14 @@ pub use refused::{LimitRefused, PlaceRefused};
 
 use std::collections::BTreeMap;
 
-use prony_plan::machine::NetworkSettings;
-use prony_plan::service::{LimitKey, PlaceKind, ResourceLimits};
+use prony_plan::machine::{ImageRefused, NetworkSettings};
+use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 use crate::run_state::{CreatedResource, RemovedResource};
 use crate::system::HostError;
 
+pub(crate) use container::Image;
 pub(crate) use control_group::{ControlGroup, HIERARCHIES_MAX};
 pub(crate) use namespace::{
     NamespaceFd as SandboxEntry, NamespaceSandbox as Sandbox, NetworkTopology, free_base,
@@ -27,6 +29,7 @@ pub(crate) use namespace::{
 /// by now are kept.
 pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
     match created {
+        CreatedResource::Container { .. } => container::remove(created),
         CreatedResource::ControlGroup { .. } => control_group::remove(created),
         _ => namespace::remove(created),
     }
@@ -38,6 +41,14 @@ pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
         CreatedResource::ControlGroup { .. } => control_group::processes_in(created),
         _ => namespace::processes_in(created),
     }
+}
+
+/// Checks that a container's image is on this machine, and fetches the image if it is not.
+///
+/// # Errors
+/// The cause, with a hint.
+pub fn fetch_image(container: &ContainerSpec) -> Result<(), ImageRefused> {
+    Image::fetch(container).map(drop)
 }
 
 /// Checks that this user can create a control group with these limits, before anything starts.

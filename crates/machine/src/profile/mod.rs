@@ -7,8 +7,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
-use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
-use prony_plan::service::{LimitKey, PlaceKind, ResourceLimits};
+use prony_plan::machine::{ImageRefused, NetworkSettings, PlanMachine, ProgramNotFound};
+use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 use crate::place;
@@ -93,6 +93,10 @@ impl PlanMachine for MachineProfile {
 
     fn check_limits(&self, limits: &ResourceLimits) -> Result<(), (LimitKey, String)> {
         place::check_limits(limits).map_err(|(key, refused)| (key, refused.to_string()))
+    }
+
+    fn fetch_image(&self, container: &ContainerSpec) -> Result<(), ImageRefused> {
+        place::fetch_image(container)
     }
 
     fn check_rates(&self) -> Result<(), String> {

@@ -40,6 +40,13 @@ pub enum HostError {
         /// Requirement that is not met, with a hint.
         reason: String,
     },
+    /// A service can't run in its container.
+    Container {
+        /// Name of the service.
+        service: String,
+        /// Cause, with a hint.
+        reason: String,
+    },
     /// A limit of a service can't be set.
     Limit {
         /// Name of the service.
@@ -142,6 +149,9 @@ impl fmt::Display for HostError {
             Self::NoFreePort => write!(f, "no free port is left"),
             Self::Place { kind, reason } => {
                 write!(f, "place {kind}: {reason}")
+            }
+            Self::Container { service, reason } => {
+                write!(f, "service {service} can't run in a container: {reason}")
             }
             Self::Limit {
                 service,

@@ -141,6 +141,7 @@ fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
         library_path: None,
         open_files: None,
         limits: Default::default(),
+        container: None,
         follow: Default::default(),
     }
 }

@@ -3,6 +3,7 @@
 
 mod capacity_load;
 mod command;
+mod container;
 pub(super) mod context;
 pub(super) mod files;
 mod host_name;

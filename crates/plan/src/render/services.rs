@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use super::command::read_command;
+use super::command::{read_arguments, read_command};
+use super::container::read_container;
 use super::context::{MachineNeedKind, RenderContext};
 use super::files;
 use super::ready::{ReadySettings, read_ready};
@@ -71,7 +72,12 @@ pub(crate) fn read_service(
         }
         Some(path)
     };
-    let cwd = folder("cwd", reader);
+    let container = read_container(&rendered, layout, &owner, around, reader);
+    // In a container, `cwd` is a folder of the image.
+    let cwd = match container {
+        Some(_) => None,
+        None => folder("cwd", reader),
+    };
     // On another host, the service's folder is the only one that is known to exist.
     let default_cwd = || {
         if is_local {
@@ -80,10 +86,14 @@ pub(crate) fn read_service(
             PathBuf::new()
         }
     };
-    let (command, wrapper_words) = read_command(&rendered, layout, &env, around, reader);
+    let (command, wrapper_words) = match container {
+        Some(_) => (read_arguments(&rendered, &owner, reader), 0),
+        None => read_command(&rendered, layout, &env, around, reader),
+    };
     let cores = read_cores(&rendered, layout, around, reader);
     let limits = read_limits(&rendered, &owner, reader);
-    if is_local {
+    // The runtime creates the group of a container.
+    if is_local && container.is_none() {
         for (key, _) in limits.iter() {
             let owner = owner.clone();
             let need = MachineNeedKind::Limit { owner, key, limits };
@@ -107,6 +117,7 @@ pub(crate) fn read_service(
             .get("open_files")
             .and_then(|node| reader.whole(node, &format!("open_files of {owner}"), 16..=1 << 30)),
         limits,
+        container,
         follow: read_follow(&rendered, &owner, around, reader),
     };
     if is_local && layout.place == PlaceKind::Namespace {

@@ -96,6 +96,17 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "cores   = \"0\"",
+        "runtime = \"docker\"",
+        "@: runtime of service \"app\" has no effect without image (add image, or remove runtime)",
+    ),
+    (
+        "cores   = \"0\"",
+        "image = \"--privileged\"",
+        "@: image of service \"app\" is \"--privileged\", not the name of an image (write it like \
+         nginx:1.27, or the path of an archive like ./web.tar)",
+    ),
+    (
+        "cores   = \"0\"",
         "pids = 0",
         "@: pids of service \"app\" is 0, not a whole number from 1 to 4194304",
     ),

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
-use prony_plan::machine::{NetworkSettings, PlanMachine, ProgramNotFound};
-use prony_plan::service::{LimitKey, PlaceKind, ResourceLimits};
+use prony_plan::machine::{ImageRefused, NetworkSettings, PlanMachine, ProgramNotFound};
+use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 /// A machine that permits every place, and that has only the programs of one folder.
@@ -61,6 +61,13 @@ impl PlanMachine for StudyMachine {
 
     fn check_limits(&self, _limits: &ResourceLimits) -> Result<(), (LimitKey, String)> {
         Ok(())
+    }
+
+    fn fetch_image(&self, container: &ContainerSpec) -> Result<(), ImageRefused> {
+        match container.image.as_str() {
+            "absent" => Err(ImageRefused::Failed("no such image".to_owned())),
+            _ => Ok(()),
+        }
     }
 
     fn check_rates(&self) -> Result<(), String> {

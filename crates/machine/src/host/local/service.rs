@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_plan::service::{AllocatedService, Endpoint, FollowSpec, PlaceKind, PortProtocol};
 
+use super::container::ServiceContainer;
 use crate::host::HostError;
 use crate::host::launch::RunningService;
 use crate::place::{ControlGroup, Sandbox};
@@ -25,6 +26,8 @@ pub(super) struct LocalService {
     pub(super) follow: FollowSpec,
     /// Control group of the service; `None` if the plan sets no limit.
     pub(super) group: Option<ControlGroup>,
+    /// Container of the service; `None` without one.
+    pub(super) container: Option<ServiceContainer>,
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) cwd: PathBuf,
@@ -52,6 +55,7 @@ impl LocalService {
             cores: Vec::new(),
             follow: FollowSpec::default(),
             group: None,
+            container: None,
             command: Vec::new(),
             cwd: PathBuf::new(),
             path: None,
@@ -59,6 +63,14 @@ impl LocalService {
             log: None,
             recorded: HashSet::new(),
         }
+    }
+
+    /// Returns the folder of the control group that counts the service's CPU time.
+    pub(super) fn accounting(&self) -> Option<&Path> {
+        let container = self.container.as_ref();
+        let container = container.and_then(ServiceContainer::group);
+        let own = || self.group.as_ref().and_then(ControlGroup::accounting);
+        container.or_else(own)
     }
 
     /// Returns true if the service's network and process IDs are separate from the host's. The

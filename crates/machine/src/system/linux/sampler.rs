@@ -29,6 +29,9 @@ pub(crate) struct SampledService {
     pub(crate) has_init: bool,
     /// Folder of the control group that prony created for the service and that counts CPU time.
     pub(crate) group: Option<PathBuf>,
+    /// True if the service is the processes that `follow` describes, without those of the keeper's
+    /// tree, which manage the container.
+    pub(crate) is_container: bool,
     /// Processes of the service outside the keeper's tree.
     pub(crate) follow: FollowSpec,
 }
@@ -41,6 +44,7 @@ impl SampledService {
             keeper: None,
             has_init: false,
             group: None,
+            is_container: false,
             follow: follow.clone(),
         }
     }
@@ -111,6 +115,11 @@ impl Sampler {
             known.extend(service.keeper);
             known.extend(tree.iter().map(|process| process.pid));
             known.extend(followed.pids());
+            let tree = if service.is_container {
+                Vec::new()
+            } else {
+                tree
+            };
             let sample = self.service_sample(service, table, &tree, &followed, &mut nets);
             services_cpu_s += sample.cpu_s;
             services.insert(service.service.clone(), sample);
@@ -149,7 +158,8 @@ impl Sampler {
             .services
             .entry((service.service.clone(), service.keeper))
             .or_default();
-        let keeper = service.keeper.and_then(|keeper| table.get(keeper));
+        let keeper = service.keeper.filter(|_| !service.is_container);
+        let keeper = keeper.and_then(|keeper| table.get(keeper));
         // The first process of a process namespace is a copy of prony, which is not part of the
         // service.
         let init = service

@@ -4,6 +4,7 @@
 //! network of the process that starts it, and sees the service's files at the paths that they have
 //! outside.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -255,6 +256,14 @@ fn find_runtime(
 fn run(program: &Path, args: &[&str], timeout: Duration) -> Result<ProgramOutput, ImageRefused> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).env("LC_ALL", "C");
+    // SAFETY: the call takes no pointers and changes only the forked process.
+    unsafe {
+        command.pre_exec(|| {
+            // End together with the thread that waits, so that a killed prony leaves no download.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
+    }
     run_program(command, timeout)
         .map_err(|error| ImageRefused::Failed(format!("{}: {error}", program.display())))
 }

@@ -64,7 +64,7 @@ impl ControlGroup {
             }
         }
         if !unified.is_empty() {
-            let folder = group.add_unified(name, &unified, state)?;
+            let folder = group.add_unified(name, &unified, &parents_two(), state)?;
             for (key, value) in limits.iter().filter(|(key, _)| unified.contains(key)) {
                 set(key, GroupVersion::Two, value, &folder).map_err(|error| (key, error))?;
                 group.find_memory(key, GroupVersion::Two, &folder);
@@ -111,17 +111,14 @@ impl ControlGroup {
         }
     }
 
-    /// Creates the group in the hierarchy of version 2.
+    /// Creates the group in the hierarchy of version 2, below one of `parents`.
     fn add_unified(
         &mut self,
         name: &str,
         keys: &[LimitKey],
+        parents: &[PathBuf],
         state: &mut RunState,
     ) -> Result<PathBuf, (LimitKey, LimitRefused)> {
-        let hierarchies = MountedGroup::of_process("self", "");
-        let unified = hierarchies
-            .iter()
-            .find(|it| it.version == GroupVersion::Two);
         let lacking = |folder: &Path, file: &str| {
             let words = fs::read_to_string(folder.join(file)).unwrap_or_default();
             let has = |key: &&LimitKey| words.split_whitespace().any(|word| word == key.name());
@@ -130,18 +127,18 @@ impl ControlGroup {
         let mut refused = None;
         // Prefer a group that needs no change.
         for may_enable in [false, true] {
-            for (_, parent) in unified.iter().flat_map(|it| it.with_ancestors()) {
-                let absent: Vec<LimitKey> = lacking(&parent, "cgroup.controllers");
+            for parent in parents {
+                let absent: Vec<LimitKey> = lacking(parent, "cgroup.controllers");
                 if let Some(key) = absent.first() {
                     refused.get_or_insert((*key, LimitRefused::NoController(*key)));
                     continue;
                 }
-                let disabled: Vec<LimitKey> = lacking(&parent, "cgroup.subtree_control");
+                let disabled: Vec<LimitKey> = lacking(parent, "cgroup.subtree_control");
                 if let Some(key) = disabled.first() {
                     if !may_enable {
                         continue;
                     }
-                    if let Err(error) = enable(&disabled, &parent) {
+                    if let Err(error) = enable(&disabled, parent) {
                         refused = Some((*key, error));
                         continue;
                     }
@@ -197,6 +194,14 @@ fn own_folder_one(controller: &str) -> Option<PathBuf> {
     one.with_ancestors().next().map(|(_, folder)| folder)
 }
 
+/// Returns the folders of prony's own group of version 2 and of its ancestors, the innermost first.
+fn parents_two() -> Vec<PathBuf> {
+    let groups = MountedGroup::of_process("self", "");
+    let two = groups.iter().find(|it| it.version == GroupVersion::Two);
+    let folders = two.into_iter().flat_map(MountedGroup::with_ancestors);
+    folders.map(|(_, folder)| folder).collect()
+}
+
 /// Makes a group of version 2 pass on controllers to the groups below it.
 fn enable(controllers: &[LimitKey], parent: &Path) -> Result<(), LimitRefused> {
     let file = parent.join("cgroup.subtree_control");
@@ -241,10 +246,10 @@ fn set(
 
 /// Writes a file that exists only if the kernel accounts swap space.
 fn write_if_present(file: &Path, text: &str) -> Result<(), LimitRefused> {
-    match fs::write(file, text) {
-        Err(error) if file.exists() => Err(LimitRefused::NotWritten(file.to_owned(), error)),
-        _ => Ok(()),
+    if !file.exists() {
+        return Ok(());
     }
+    fs::write(file, text).map_err(|error| LimitRefused::NotWritten(file.to_owned(), error))
 }
 
 /// Checks that this user can create a group with these limits, by creating one and removing it.
@@ -266,8 +271,9 @@ pub(crate) fn check(limits: &ResourceLimits) -> Result<(), (LimitKey, LimitRefus
         .rev()
         .map(|created| remove(created).map(drop));
     let removed = folders.collect::<Result<(), HostError>>();
+    let removed = removed.and_then(|()| state.remove());
     made?;
-    removed.and_then(|()| state.remove()).map_err(failed)
+    removed.map_err(failed)
 }
 
 /// Removes a group that a run created, if it still exists, along with its processes and the groups
@@ -311,5 +317,91 @@ pub(super) fn processes_in(created: &CreatedResource) -> Vec<i32> {
     match created {
         CreatedResource::ControlGroup { folder } => system::group_usage::members(folder),
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hierarchy of version 2 in ordinary folders: the root, a slice, and a scope with prony.
+    struct Hierarchy(tempfile::TempDir);
+
+    impl Hierarchy {
+        /// Creates the groups with the given `cgroup.controllers` and `cgroup.subtree_control`.
+        fn new(groups: [(&str, &str); 3]) -> Hierarchy {
+            let hierarchy = Hierarchy(tempfile::tempdir().unwrap());
+            for (folder, (controllers, enabled)) in hierarchy.parents().iter().rev().zip(groups) {
+                fs::create_dir_all(folder).unwrap();
+                fs::write(folder.join("cgroup.controllers"), controllers).unwrap();
+                fs::write(folder.join("cgroup.subtree_control"), enabled).unwrap();
+            }
+            hierarchy
+        }
+
+        fn parents(&self) -> Vec<PathBuf> {
+            let root = self.0.path().join("root");
+            vec![root.join("a.slice/b.scope"), root.join("a.slice"), root]
+        }
+
+        /// Creates a group with limits. Returns its path below the root, or the refused key.
+        fn add(&self, keys: &[LimitKey]) -> Result<PathBuf, LimitKey> {
+            let base = self.0.path().join("state");
+            fs::create_dir_all(&base).unwrap();
+            let mut state = RunState::create(&base, "boot").unwrap();
+            let mut group = ControlGroup {
+                folders: Vec::new(),
+                accounting: None,
+                memory: None,
+            };
+            let added = group.add_unified("new", keys, &self.parents(), &mut state);
+            let folder = added.map_err(|(key, _)| key)?;
+            let root = self.0.path().join("root");
+            Ok(folder.strip_prefix(root).unwrap().to_owned())
+        }
+    }
+
+    #[test]
+    fn a_group_of_version_two_is_below_an_ancestor_that_passes_on_the_controllers() {
+        let all = "cpu memory pids";
+        let groups = [(all, all), (all, "memory pids"), ("memory pids", "")];
+        let hierarchy = Hierarchy::new(groups);
+        let added = |keys: &[LimitKey]| hierarchy.add(keys);
+        let memory = [LimitKey::Memory, LimitKey::Pids];
+        assert_eq!(added(&memory), Ok("a.slice/new".into()));
+        assert_eq!(added(&[LimitKey::Cpu]), Ok("new".into()));
+    }
+
+    #[test]
+    fn controllers_are_enabled_only_if_no_ancestor_passes_them_on() {
+        let hierarchy = Hierarchy::new([("cpu", ""), ("cpu", ""), ("", "")]);
+        assert_eq!(hierarchy.add(&[LimitKey::Cpu]), Ok("a.slice/new".into()));
+        let enabled = hierarchy.parents()[1].join("cgroup.subtree_control");
+        assert_eq!(fs::read_to_string(enabled).unwrap(), "+cpu");
+        assert_eq!(hierarchy.add(&[LimitKey::Pids]), Err(LimitKey::Pids));
+    }
+
+    #[test]
+    fn limits_are_written_in_the_notation_of_each_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        for (key, value) in [
+            (LimitKey::Cpu, 50_000),
+            (LimitKey::Memory, 64 << 20),
+            (LimitKey::Pids, 100),
+        ] {
+            set(key, GroupVersion::Two, value, folder.path()).unwrap();
+            set(key, GroupVersion::One, value, folder.path()).unwrap();
+        }
+        assert_eq!(read("cpu.max"), "50000 100000");
+        assert_eq!(read("memory.max"), "67108864");
+        assert_eq!(read("pids.max"), "100");
+        assert_eq!(read("cpu.cfs_period_us"), "100000");
+        assert_eq!(read("cpu.cfs_quota_us"), "50000");
+        assert_eq!(read("memory.limit_in_bytes"), "67108864");
+        assert!(!folder.path().join("memory.swap.max").exists());
+        fs::write(folder.path().join("memory.swap.max"), "max").unwrap();
+        set(LimitKey::Memory, GroupVersion::Two, 1 << 20, folder.path()).unwrap();
+        assert_eq!(read("memory.swap.max"), "0");
     }
 }

@@ -47,7 +47,7 @@ pub(super) enum LaunchMode<'a> {
 }
 
 /// Starts a service in its control group, if it has one, and appends its output to `log`. The keeper
-/// runs `cleanup` after it has killed the service. If the plan assigns no cores to the service,
+/// runs `cleanup` before and after it kills the service. If the plan assigns no cores to the service,
 /// it may use `default_cores`.
 ///
 /// # Errors

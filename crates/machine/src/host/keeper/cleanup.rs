@@ -1,4 +1,4 @@
-//! The command that a keeper runs after it has killed a service. It is prepared before the fork,
+//! The command that a keeper runs before and after it kills a service. It is prepared before the fork,
 //! because the keeper must not allocate.
 
 use std::ffi::{CString, c_char};

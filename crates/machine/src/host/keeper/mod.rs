@@ -44,7 +44,7 @@ pub(super) struct KeeperSetup {
     /// Descriptors of the files through which the service joins its control group; -1 stands for
     /// none.
     pub(super) groups: [RawFd; HIERARCHIES_MAX],
-    /// Command that the keeper runs after it has killed the service; `None` for none.
+    /// Command that the keeper runs before and after it kills the service; `None` for none.
     pub(super) cleanup: Option<CleanupCommand>,
     /// Sandbox to enter: the descriptor of a network namespace.
     pub(super) sandbox: Option<i32>,
@@ -224,6 +224,11 @@ fn keep(channel: RawFd, main: i32, is_init: bool, cleanup: Option<&CleanupComman
             // When pid 1 ends, the kernel kills all processes in its namespace.
             Some(KeeperCommand::End) if is_init => exit(0),
             Some(KeeperCommand::End) => {
+                // The processes that manage a container help to remove it. What was not finished when
+                // they were killed is removed afterwards.
+                if let Some(cleanup) = cleanup {
+                    cleanup.run();
+                }
                 kill_all(main);
                 if let Some(cleanup) = cleanup {
                     cleanup.run();

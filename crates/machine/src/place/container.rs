@@ -115,7 +115,6 @@ impl Image {
         let mut add = |args: &[&str]| words.extend(args.iter().map(|arg| (*arg).to_owned()));
         add(&[
             "run",
-            "--rm",
             "--name",
             name,
             "--pull",
@@ -188,6 +187,19 @@ impl Image {
         words.extend(REMOVAL.map(str::to_owned));
         words.push(name.to_owned());
         words
+    }
+
+    /// Returns true if the kernel ended a container because it exceeded its memory limit.
+    pub(crate) fn ran_out_of_memory(&self, name: &str) -> bool {
+        let inspect = [
+            "container",
+            "inspect",
+            "--format",
+            "{{.State.OOMKilled}}",
+            name,
+        ];
+        let inspected = run(&self.program, &inspect, COMMAND_TIMEOUT);
+        inspected.is_ok_and(|it| it.stdout.trim() == "true")
     }
 
     /// Returns the folder of a running container's control group that counts CPU time; `None` if
@@ -356,7 +368,7 @@ mod tests {
             let line = words.join(" ");
             let program = runtime.program();
             let start = format!(
-                "/usr/bin/{program} run --rm --name prony-1-0-web --pull never --log-driver none \
+                "/usr/bin/{program} run --name prony-1-0-web --pull never --log-driver none \
                  --network host --security-opt label=disable --ulimit nofile=4096:4096"
             );
             assert!(line.starts_with(&start), "{line}");

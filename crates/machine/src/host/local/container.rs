@@ -7,7 +7,7 @@ use prony_plan::machine::ImageRefused;
 use prony_plan::service::{ContainerSpec, PlaceKind, ResourceLimits, ServiceSpec};
 
 use crate::host::HostError;
-use crate::place::Image;
+use crate::place::{self, Image};
 use crate::run_state::RunState;
 use crate::system::group_usage;
 
@@ -51,7 +51,8 @@ impl ServiceContainer {
         let starter = ServiceSpec {
             command: image.run_words(&name, spec, container, &folders),
             env: BTreeMap::new(),
-            cwd: PathBuf::from("/"),
+            // The environment may name settings of the runtime by a relative path.
+            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             cores: Vec::new(),
             open_files: None,
             limits: ResourceLimits::default(),
@@ -76,6 +77,19 @@ impl ServiceContainer {
         if self.group.is_none() {
             self.group = self.image.group(&self.name);
         }
+    }
+
+    /// Removes the container, which remains after it has ended.
+    ///
+    /// # Errors
+    /// The runtime can't remove it.
+    pub(super) fn remove(&self) -> Result<(), HostError> {
+        place::remove(&self.image.created(&self.name)).map(drop)
+    }
+
+    /// Returns true if the kernel ended the container because it exceeded its memory limit.
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        self.image.ran_out_of_memory(&self.name)
     }
 
     /// Returns the folder of the container's control group.

@@ -275,9 +275,14 @@ impl LocalHost {
 
     /// Adds to the exit status of a service that the kernel killed one of its processes, if so.
     fn with_cause(&self, name: &str, status: String) -> String {
-        let service = self.services.get(name);
-        let group = service.and_then(|service| service.group.as_ref());
-        match group.and_then(ControlGroup::exceeded_memory_bytes) {
+        let Some(service) = self.services.get(name) else {
+            return status;
+        };
+        let container = service.container.as_ref();
+        let contained = container.filter(|it| it.ran_out_of_memory());
+        let group = service.group.as_ref();
+        let exceeded = group.and_then(ControlGroup::exceeded_memory_bytes);
+        match exceeded.or(contained.and(service.memory_bytes)) {
             Some(bytes) => format!(
                 "{status}; out of memory: the kernel killed a process of the service at its limit, \
                  memory = {}",
@@ -359,7 +364,9 @@ impl Host for LocalHost {
         let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
         launch::write_files(spec, &service.allocated.files_dir)?;
         service.free_endpoints(&spec.name)?;
-        service.container = None;
+        if let Some(ended) = service.container.take() {
+            ended.remove()?;
+        }
         let mut starter = None;
         if let (Some(container), Some(run)) = (&spec.container, &mut self.run) {
             let known = self
@@ -400,6 +407,7 @@ impl Host for LocalHost {
         keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
+        service.memory_bytes = spec.limits.memory_bytes;
         service.follow = spec.follow.clone();
         // The files that a container's command names are in the image.
         let on_machine = spec.container.is_none();

@@ -23,6 +23,8 @@ pub(super) struct LocalService {
     pub(super) running: Option<RunningService>,
     /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
+    /// Memory limit that the plan sets.
+    pub(super) memory_bytes: Option<u64>,
     pub(super) follow: FollowSpec,
     /// Control group of the service; `None` if the plan sets no limit.
     pub(super) group: Option<ControlGroup>,
@@ -53,6 +55,7 @@ impl LocalService {
             sandbox,
             running: None,
             cores: Vec::new(),
+            memory_bytes: None,
             follow: FollowSpec::default(),
             group: None,
             container: None,

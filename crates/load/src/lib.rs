@@ -46,6 +46,7 @@ pub use engine::readiness::{NotReady, wait_for_server};
 pub use engine::run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use engine::scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
 pub use engine::slices::{LoadSlice, SliceReport, Slices};
+pub use limits::control_group::{GroupVersion, MountedGroup};
 pub use limits::cpu_quota::{CpuQuotas, QuotaCounters, QuotaGroup, cpu_quota_finding};
 pub use limits::open_files::{open_files_limit, open_files_needed};
 pub use limits::ports::local_port_count;

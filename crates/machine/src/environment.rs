@@ -97,6 +97,20 @@ pub struct ServiceSources {
     /// State of the Git repository that contains the working directory; `None` if there is none, or
     /// if `git` can't read it.
     pub git: Option<GitState>,
+    /// Image of the service's container; `None` without a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageFacts>,
+}
+
+/// Image of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ImageFacts {
+    /// Name of the image.
+    pub name: String,
+    /// Digest of the image in its registry; of its configuration if it is in none.
+    pub digest: String,
+    /// Name and version of the program that runs the container.
+    pub runtime: String,
 }
 
 /// A file that a command names.

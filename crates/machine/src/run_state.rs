@@ -6,7 +6,7 @@
 //!   lock                       held while a run's folder is created, and during a sweep
 //!   <pid>-<n>/                 one per run that is alive or was killed
 //!     lock                     held by the run; the kernel releases it when the run ends
-//!     made                     one JSON object per line: processes, namespaces, links
+//!     made                     one JSON object per line: processes, namespaces, links, groups, containers
 //!     s/                       UNIX sockets; any user may create one here, as in /tmp
 //!     files/<service>/         the service's rendered files
 //! ```
@@ -47,6 +47,18 @@ pub(crate) enum CreatedResource {
         /// Name of the namespace.
         name: String,
     },
+    /// A container of a service.
+    Container {
+        /// Path of podman or docker.
+        program: PathBuf,
+        /// Name of the container.
+        name: String,
+    },
+    /// A folder of a service's control group.
+    ControlGroup {
+        /// The folder below `/sys/fs/cgroup`.
+        folder: PathBuf,
+    },
     /// The host's end of a veth pair.
     Link {
         /// Name of the link. Another run may reuse it after this run has ended.
@@ -64,6 +76,10 @@ pub enum RemovedResource {
     Process(i32, String),
     /// A network namespace, by its name.
     Namespace(String),
+    /// A container, by its name.
+    Container(String),
+    /// A folder of a control group.
+    ControlGroup(PathBuf),
     /// The host's end of a veth pair.
     Link(String),
     /// The folder of a run, with its files and sockets.
@@ -75,6 +91,8 @@ impl fmt::Display for RemovedResource {
         match self {
             Self::Process(pid, name) => write!(f, "process {pid} ({name})"),
             Self::Namespace(name) => write!(f, "network namespace {name}"),
+            Self::Container(name) => write!(f, "container {name}"),
+            Self::ControlGroup(folder) => write!(f, "control group {}", folder.display()),
             Self::Link(name) => write!(f, "network link {name}"),
             Self::Folder(path) => write!(f, "folder {}", path.display()),
         }
@@ -135,6 +153,13 @@ impl RunState {
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Returns a prefix for names of the run's resources: `prony-` followed by the name of the run's
+    /// folder. It is unique as long as the folder exists.
+    pub(crate) fn resource_prefix(&self) -> String {
+        let run = self.folder.file_name().unwrap_or_default();
+        format!("prony-{}", run.to_string_lossy())
     }
 
     /// Returns the folder for UNIX sockets.

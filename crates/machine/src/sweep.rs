@@ -61,6 +61,12 @@ fn sweep_run(run: &DeadRun, swept: &mut SweepReport) {
         .iter()
         .any(|made| matches!(made, CreatedResource::Boot { id } if *id == system::boot_id()))
     {
+        // The processes that manage a container help to remove it. What they leave is removed below.
+        for made in &run.made {
+            if matches!(made, CreatedResource::Container { .. }) {
+                swept.removed.extend(place::remove(made).ok().flatten());
+            }
+        }
         sweep_processes(run, swept);
         for made in run.made.iter().rev() {
             match place::remove(made) {

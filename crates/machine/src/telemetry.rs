@@ -12,7 +12,7 @@ mod summary;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prony_record::Throttling;
+use prony_record::{MemoryEvents, Throttling};
 use serde::{Deserialize, Serialize};
 
 pub use csv::{COLUMNS, write_csv};
@@ -205,6 +205,10 @@ pub struct ServiceSample {
     /// a quota.
     #[serde(default)]
     pub throttling: Option<Throttling>,
+    /// Memory limit of the service's control group, with totals since the first sample; `None`
+    /// without a limit.
+    #[serde(default)]
+    pub memory_events: Option<MemoryEvents>,
 }
 
 impl ServiceSample {

@@ -17,7 +17,7 @@ use prony_machine::place;
 use prony_machine::sweep::{RemovedResource, sweep_in};
 use prony_machine::system::program;
 use prony_plan::service::{
-    AllocatedService, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
+    AllocatedService, Allocation, Endpoint, ListenKind, PlaceKind, ResourceLimits, ServiceSpec,
 };
 use prony_plan::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
@@ -127,6 +127,8 @@ fn spec(wanted: &Allocation, allocated: &AllocatedService) -> ServiceSpec {
         stop_signal: libc::SIGTERM,
         library_path: None,
         open_files: None,
+        limits: limits(wanted),
+        container: None,
         follow: Default::default(),
     }
 }
@@ -177,6 +179,19 @@ struct Run {
 }
 
 impl Run {
+    /// Iterates over the folders of control groups that the run created.
+    fn groups(&self) -> impl Iterator<Item = PathBuf> {
+        self.made.iter().filter_map(|line| {
+            let made: serde_json::Value = serde_json::from_str(line).ok()?;
+            let folder = made["folder"].as_str()?;
+            (made["kind"] == "control_group").then(|| PathBuf::from(folder))
+        })
+    }
+
+    fn groups_left(&self) -> usize {
+        self.groups().filter(|folder| folder.exists()).count()
+    }
+
     fn begin() -> Self {
         place::check_kind(PlaceKind::Namespace).expect("this test needs root and iproute2");
         let state = tempfile::tempdir().unwrap();
@@ -278,6 +293,20 @@ fn start_of(pid: &str) -> Option<String> {
     (!matches!(fields[0], "Z" | "X")).then(|| fields[19].to_owned())
 }
 
+/// Returns limits for one of the services, if this machine lets the test create control groups.
+fn limits(wanted: &Allocation) -> ResourceLimits {
+    let limits = ResourceLimits {
+        pids: Some(1000),
+        ..ResourceLimits::default()
+    };
+    let is_limited = wanted.service == "tree" && place::check_limits(&limits).is_ok();
+    if is_limited {
+        limits
+    } else {
+        ResourceLimits::default()
+    }
+}
+
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -301,6 +330,9 @@ fn a_sweep_removes_leftovers_of_killed_runs_only() {
     run.kill();
     wait_until("the keepers kill their services", || {
         run.living().is_empty()
+    });
+    wait_until("the keepers remove control groups", || {
+        run.groups_left() == 0
     });
     // By now, the short-lived processes of the start have ended.
     let spared_before = spared.living().len();
@@ -366,6 +398,10 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
         .filter(|removed| matches!(removed, RemovedResource::Process(..)))
         .count();
     assert!(processes >= 5, "{:?}", swept.removed);
+    let is_group = |removed: &&RemovedResource| matches!(removed, RemovedResource::ControlGroup(_));
+    let groups = swept.removed.iter().filter(is_group).count();
+    assert_eq!(groups, run.groups().count());
+    assert_eq!(run.groups_left(), 0);
     assert!(run.living().is_empty());
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
 }

@@ -58,6 +58,8 @@ impl Bench {
             stop_signal: libc::SIGTERM,
             library_path: None,
             open_files: None,
+            limits: Default::default(),
+            container: None,
             follow: FollowSpec::default(),
         };
         change(&allocated["s"].endpoints[""], &mut spec);

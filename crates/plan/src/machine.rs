@@ -10,7 +10,7 @@ use std::time::Duration;
 use prony_load::{LoadSettings, SpecError};
 pub use prony_stats::WorktreeChanges;
 
-use super::service::PlaceKind;
+use super::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use super::topology::AddressBlock;
 
 /// The machine on which a plan is read. Tests simulate other machines.
@@ -47,6 +47,18 @@ pub trait PlanMachine: Debug + Send + Sync {
     /// # Errors
     /// The missing requirement, with a hint.
     fn check_place(&self, kind: PlaceKind) -> Result<(), String>;
+
+    /// Checks that this user can create a control group with these limits.
+    ///
+    /// # Errors
+    /// The limit that can't be set, and the reason, with a hint.
+    fn check_limits(&self, limits: &ResourceLimits) -> Result<(), (LimitKey, String)>;
+
+    /// Checks that a container's image is on this machine, and fetches the image if it is not.
+    ///
+    /// # Errors
+    /// The cause, with a hint.
+    fn fetch_image(&self, container: &ContainerSpec) -> Result<(), ImageRefused>;
 
     /// Checks that links between named places can have rate limits.
     ///
@@ -152,6 +164,15 @@ pub struct ProgramNotFound {
     pub hint: String,
     /// Debian package that contains the program, if installing it would help.
     pub package: Option<&'static str>,
+}
+
+/// Reason why a container can't run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageRefused {
+    /// None of these programs is installed.
+    NoRuntime(Vec<&'static str>),
+    /// The image can't be fetched, or the program can't run containers.
+    Failed(String),
 }
 
 /// Kernel settings of a plan, divided into those that exist per network namespace and all others.

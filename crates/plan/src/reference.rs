@@ -246,11 +246,15 @@ fn blocks() -> Vec<ReferenceKey> {
 
 #[rustfmt::skip]
 fn service() -> Vec<ReferenceKey> {
-    use ValueType::{Cores, Either, List, Path, Table, Text, TextTable};
+    use ValueType::{Cores, Count, Either, List, Path, Size, Table, Text, TextTable};
+    let limit = |value| Either(vec![value, choice(&["unlimited"])]);
     let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
-        key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ \
+        key("command", List, "required unless image or remote", "[\"nginx\", \"-c\", \"{{ \
         web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
+        key("image", Text, "none", "\"nginx:1.27\"", "container image, or archive of one (`./web.tar`), that the service runs in"),
+        key("runtime", choice(&["podman", "docker"]), "the first one that is installed", "\"docker\"", "program that runs the container; needs image"),
+        key("volumes", List, "none", "[\"site:/usr/share/nginx/html:ro\"]", "paths of this machine that the container sees; needs image"),
         key("remote", Text, "none", "\"10.0.0.2:80\"", "address of a server that is already \
         running: host:port or unix:/path"),
         key("build", Table, "none", "{ git = \".\", revision = \"main\", run = \"make\" }", "a revision to build before anything starts; templates have its folder as `NAME.build.dir`"),
@@ -264,6 +268,9 @@ fn service() -> Vec<ReferenceKey> {
         or replace"),
         key("cwd", Path, "the plan's folder", "\"site\"", "working directory"),
         key("cores", Cores, "any", "\"0-3\"", "cores that the service may use"),
+        key("cpu", limit(Count), "\"unlimited\"", "0.5", "CPU time of all processes, in cores"),
+        key("memory", limit(Size), "\"unlimited\"", "\"256M\"", "memory of all processes, without swap space"),
+        key("pids", limit(Count), "\"unlimited\"", "100", "number of processes and threads"),
         key("open_files", integer(16, 1 << 30), "inherited", "65536", "limit on open files"),
         key("stop", Text, "\"SIGTERM\"", "\"SIGQUIT\"", "signal that stops the service; a name or number"),
         key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments that run \

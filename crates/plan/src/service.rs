@@ -163,12 +163,123 @@ impl FollowSpec {
     }
 }
 
+/// Limits that the kernel enforces on a service's processes together, through a control group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResourceLimits {
+    /// CPU time in microseconds per period of [`CPU_PERIOD_US`]; `None` without a limit.
+    pub cpu_quota_us: Option<u64>,
+    /// Memory in bytes, without swap space; `None` without a limit.
+    pub memory_bytes: Option<u64>,
+    /// Number of processes and threads; `None` without a limit.
+    pub pids: Option<u64>,
+}
+
+/// Period of a CPU quota: 100 ms, the default of Linux.
+pub const CPU_PERIOD_US: u64 = 100_000;
+
+impl ResourceLimits {
+    /// Iterates over the limits that are set, by their keys in the plan, with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (LimitKey, u64)> {
+        let limits = [
+            (LimitKey::Cpu, self.cpu_quota_us),
+            (LimitKey::Memory, self.memory_bytes),
+            (LimitKey::Pids, self.pids),
+        ];
+        let set = limits.into_iter();
+        set.filter_map(|(key, value)| Some((key, value?)))
+    }
+
+    /// Returns true if no limit is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+/// Key of a plan that sets a limit, and the controller that enforces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKey {
+    /// CPU time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Processes and threads.
+    Pids,
+}
+
+impl LimitKey {
+    /// Returns the key, which is also the controller's name in both versions of control groups.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+/// Program that runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerRuntime {
+    /// Podman, which needs no daemon.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+impl ContainerRuntime {
+    /// All runtimes, in the order in which prony looks for them.
+    pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
+
+    /// Returns the name of the program.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Podman => "podman",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+/// Container in which a service runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerSpec {
+    /// Name of the image, or the absolute path of an archive that contains it.
+    pub image: String,
+    /// Program that runs the container; `None` means the first one that is installed.
+    pub runtime: Option<ContainerRuntime>,
+    /// Volumes, as `PATH:INSIDE` or `PATH:INSIDE:OPTIONS` with absolute paths.
+    pub volumes: Vec<String>,
+    /// Working directory inside the container; `None` means that of the image.
+    pub workdir: Option<String>,
+}
+
+impl ContainerSpec {
+    /// Returns true if both run the same image with the same program.
+    #[must_use]
+    pub fn is_same_image(&self, other: &Self) -> bool {
+        (&self.image, self.runtime) == (&other.image, other.runtime)
+    }
+
+    /// Returns true if `image` is the path of an archive rather than the name of an image.
+    #[must_use]
+    pub fn is_archive(image: &str) -> bool {
+        ["/", "./", "../"]
+            .iter()
+            .any(|start| image.starts_with(start))
+    }
+}
+
 /// A service that is ready to start, with all templates rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     /// Name of the service in the plan.
     pub name: String,
-    /// Program and arguments, preceded by the words of `wrapper`.
+    /// Program and arguments, preceded by the words of `wrapper`. In a container, the arguments of
+    /// the image, which may be empty.
     pub command: Vec<String>,
     /// Number of leading words that belong to the wrapper. The service's program follows them.
     pub wrapper_words: usize,
@@ -194,6 +305,12 @@ pub struct ServiceSpec {
     pub library_path: Option<PathBuf>,
     /// Limit on open files; `None` if the plan sets none.
     pub open_files: Option<u64>,
+    /// Limits of the service's control group.
+    #[serde(default)]
+    pub limits: ResourceLimits,
+    /// Container in which the service runs; `None` without one.
+    #[serde(default)]
+    pub container: Option<ContainerSpec>,
     /// Processes of the service that don't descend from the process that prony started.
     pub follow: FollowSpec,
 }

@@ -17,6 +17,7 @@ mod fleet;
 mod goals_phrase;
 mod load_abort;
 pub mod measure;
+mod memory_events;
 mod negotiated;
 pub mod number;
 mod outcome;
@@ -54,6 +55,7 @@ pub use finding::{
 pub use fleet::{FleetAgent, FleetUse};
 pub use goals_phrase::{goals_phrase, readings_phrase};
 pub use load_abort::LoadAbort;
+pub use memory_events::MemoryEvents;
 pub use negotiated::Negotiated;
 pub use outcome::{Outcome, OutcomeCounts, ResponsibleParty};
 pub use random::{RandomSequence, random_at};

@@ -60,11 +60,13 @@ impl Throttling {
         self.throttled_periods as f64 / self.periods.max(1) as f64
     }
 
-    /// Describes the observation: "stopped in 196 of 299 periods of its CPU quota (0.50 cores)".
+    /// Describes the observation: "throttled in 66% of the periods of its CPU quota (196 of 299; 0.50
+    /// cores)".
     #[must_use]
     pub fn text(&self) -> String {
         format!(
-            "stopped in {} of {} periods of its CPU quota ({})",
+            "throttled in {:.0}% of the periods of its CPU quota ({} of {}; {})",
+            100.0 * self.share(),
             number::count(self.throttled_periods),
             number::count(self.periods),
             Throttling::cores_text(self.quota_cores)

@@ -106,6 +106,13 @@ metrics! {
     /// Fraction of the periods of the services' CPU quota in which they were stopped, 0 to 1; of the
     /// service that was stopped most. 0 without a quota.
     ServerThrottledShare = "server_throttled_share", "share of CPU quota periods in which services were stopped", Share, Neither, Difference, Cost;
+    /// Time for which the services' CPU quota stopped them, added up over their cores, in percent of
+    /// one core. 0 without a quota.
+    ServerThrottledPercent = "server_throttled_percent", "time for which services were throttled", Percent, Neither, Difference, Aside;
+    /// Times at which the services reached their memory limit, per request. 0 without a limit.
+    MemoryLimitHitsPerRequest = "memory_limit_hits_per_request", "times at the memory limit per request", Count, Neither, Difference, Cost;
+    /// Processes of the services that the kernel killed at their memory limit. 0 without a limit.
+    ServerOomKills = "server_oom_kills", "processes killed at the memory limit", Count, Neither, Difference, Aside;
     /// Resident memory of the services, in bytes.
     ServerMemoryBytes = "server_memory_bytes", "server memory", Bytes, Lower, Ratio, Aside;
     /// Traffic sent by the target's place, in bits per second.

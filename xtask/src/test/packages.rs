@@ -58,6 +58,7 @@ const NATS_SOURCE: &str = "github.com/nats-io/nats-server/v2@v2.10.29";
 const HTTP2: &str = "a server for the HTTP/2 tests";
 /// Purpose of the ssh client and server. The test starts its own server with its own keys.
 const SSH: &str = "the telemetry of a remote machine";
+const CONTAINERS: &str = "services in containers";
 const FRONT_END: &str = "the tool that a drop-in front end imitates";
 const PEER: &str = "a peer in the benchmark";
 
@@ -115,6 +116,9 @@ pub(crate) const NEEDS: &[Need] = &[
         &["nft"],
         "nftables",
     ),
+    program("podman", CONTAINERS, &["podman"], "podman"),
+    program("runc", CONTAINERS, &["runc"], "runc"),
+    program("busybox", CONTAINERS, &["busybox"], "busybox-static"),
     program(
         "openssl",
         "certificates and an independent TLS implementation",

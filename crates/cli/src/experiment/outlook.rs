@@ -11,7 +11,9 @@ use prony_experiment::runner::{
 };
 use prony_experiment::schedule;
 use prony_machine::place::sort_settings;
-use prony_plan::service::{AllocatedService, Allocation, PlaceKind, PortProtocol, pick_endpoints};
+use prony_plan::service::{
+    AllocatedService, Allocation, CPU_PERIOD_US, LimitKey, PlaceKind, PortProtocol, pick_endpoints,
+};
 use prony_plan::topology::{AddressBlock, Topology};
 use prony_plan::{LoadModel, Plan, PlanError, ResolvedService, ResolvedVariant};
 use prony_record::goals_phrase;
@@ -380,7 +382,15 @@ fn service_line(service: &ResolvedService, topology: &Topology) -> String {
     let place = in_place(spec.place, topology);
     let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
     let cores = (!cores.is_empty()).then(|| format!("on core {}", cores.join(",")));
-    let where_: Vec<String> = host.into_iter().chain(place).chain(cores).collect();
+    let container = spec.container.as_ref();
+    let image = container.map(|container| format!("in a container of {}", container.image));
+    let limits = spec.limits.iter().map(|(key, value)| match key {
+        LimitKey::Cpu => format!("cpu {}", value as f64 / CPU_PERIOD_US as f64),
+        LimitKey::Memory => format!("memory {}", number::bytes(value as f64)),
+        LimitKey::Pids => format!("pids {value}"),
+    });
+    let where_ = image.into_iter().chain(host).chain(place).chain(cores);
+    let where_: Vec<String> = where_.chain(limits).collect();
     if where_.is_empty() {
         spec.command.join(" ")
     } else {

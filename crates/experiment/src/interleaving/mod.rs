@@ -127,13 +127,20 @@ fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     ))
 }
 
-/// Rejects services that can't run on this machine at the same time as other variants' services.
+/// Rejects services that can't run on this machine at the same time as other variants' services, and
+/// services with a CPU limit: an idle service starts each slice with the quota of a whole period, so
+/// short slices would give it more CPU time than the limit.
 fn of_services(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         for service in &variant.services {
             let name = &service.spec.name;
             if let Some(host) = &service.host {
                 return Some(format!("service \"{name}\" runs on host \"{host}\""));
+            }
+            if service.spec.limits.cpu_quota_us.is_some() {
+                return Some(format!(
+                    "service \"{name}\" has a CPU limit, whose periods slices would cut"
+                ));
             }
             if service.remote.is_none() && follows_the_same(all, index, service) {
                 return Some(format!(

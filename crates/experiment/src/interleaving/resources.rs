@@ -119,8 +119,9 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
     })
 }
 
-/// Returns the memory limit in bytes that a service's command declares: the heap of Java or Node,
-/// the cache of memcached or Redis, or the limit of a systemd scope; 0 if there is none.
+/// Returns the memory limit in bytes that the plan sets for a service, or that its command declares:
+/// the heap of Java or Node, the cache of memcached or Redis, or the limit of a systemd scope; 0 if
+/// there is none.
 fn declared_memory(service: &ResolvedService) -> u64 {
     let words = &service.spec.command;
     let declared = words.iter().enumerate().filter_map(|(index, word)| {
@@ -141,7 +142,8 @@ fn declared_memory(service: &ResolvedService) -> u64 {
             _ => None,
         }
     });
-    declared.fold(0, u64::saturating_add)
+    let declared = declared.fold(0, u64::saturating_add);
+    declared.max(service.spec.limits.memory_bytes.unwrap_or(0))
 }
 
 /// Parses a memory size such as `512m`, `2g`, `2gb` or `4G`, or a number of bytes.

@@ -74,6 +74,11 @@ fn the_reason_names_what_prevents_interleaving() {
         ("connections = 4", "agents = 2", "agents send the load"),
         (
             "[load]",
+            "cpu = 0.5\n[load]",
+            "service \"web\" has a CPU limit, whose periods slices would cut",
+        ),
+        (
+            "[load]",
             place,
             "the plan has named places, such as \"front\"",
         ),

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 
 use prony_machine::telemetry::difference::{
-    cores_between, grown, hardware_between, interfaces_between, network_between, tcp_between,
-    throttling_between, udp_between,
+    cores_between, grown, hardware_between, interfaces_between, memory_events_between,
+    network_between, tcp_between, throttling_between, udp_between,
 };
 use prony_machine::telemetry::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, NetworkBytes,
     ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
-use prony_record::Throttling;
+use prony_record::{MemoryEvents, Throttling};
 
 use super::scoped_name::ScopedName;
 
@@ -131,6 +131,11 @@ fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) 
         hardware: hardware(last.hardware, before.hardware, after.hardware),
         io: io(last.io, before.io, after.io),
         throttling: throttling(last.throttling, before.throttling, after.throttling),
+        memory_events: memory_events(
+            last.memory_events,
+            before.memory_events,
+            after.memory_events,
+        ),
         ..after.clone()
     }
 }
@@ -247,6 +252,14 @@ fn throttling(
     after: Option<Throttling>,
 ) -> Option<Throttling> {
     Some(last?.and(throttling_between(before, after)?))
+}
+
+fn memory_events(
+    last: Option<MemoryEvents>,
+    before: Option<MemoryEvents>,
+    after: Option<MemoryEvents>,
+) -> Option<MemoryEvents> {
+    Some(last?.and(memory_events_between(before, after)?))
 }
 
 fn io(

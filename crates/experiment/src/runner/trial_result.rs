@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, FindingId, LoadAbort, Record, Throttling};
+use prony_record::{Finding, FindingId, LoadAbort, MemoryEvents, Record, Throttling};
 use prony_stats::Values;
 use prony_stats::capacity::SearchReport;
 use serde::{Deserialize, Serialize};
@@ -111,4 +111,8 @@ pub struct ServiceUse {
     pub cpu_us_per_request: Option<f64>,
     /// CPU quota of the service's control group during the trial; `None` without a quota.
     pub throttling: Option<Throttling>,
+    /// Events at the memory limit of the service's control group during the trial; `None` without a
+    /// limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_events: Option<MemoryEvents>,
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use prony_machine::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 use prony_plan::{ResolvedService, ResolvedVariant};
-use prony_record::finding::{ServiceThrottled, Subject, TelemetryLost};
+use prony_record::finding::{
+    ServiceMemoryLimited, ServiceOutOfMemory, ServiceThrottled, Subject, TelemetryLost,
+};
 use prony_record::{Finding, Record, Severity};
 
 use super::trial_result::{ServiceUse, TrialTelemetry};
@@ -114,6 +116,7 @@ fn services_of(
             cpu_percent,
             cpu_us_per_request: record.and_then(|it| values::cpu_us_per_request(it, cpu_percent)),
             throttling: service.throttling,
+            memory_events: service.memory_events,
         };
         (name.clone(), used)
     };
@@ -136,12 +139,31 @@ pub(super) fn throttled(telemetry: &TrialTelemetry) -> Vec<Finding> {
     telemetry.services.iter().filter_map(of_one).collect()
 }
 
+/// Returns findings about services that reached the memory limit of their control group.
+pub(super) fn memory_limited(telemetry: &TrialTelemetry) -> Vec<Finding> {
+    let of_one = |(name, used): (&String, &ServiceUse)| {
+        let events = used.memory_events?;
+        let subject = Subject::Service(name.clone());
+        if events.oom_kills > 0 {
+            let out_of_memory = ServiceOutOfMemory { events };
+            Some(Finding::about(subject, Severity::Error, &out_of_memory))
+        } else if events.limit_hits > 0 {
+            let limited = ServiceMemoryLimited { events };
+            Some(Finding::about(subject, Severity::Warning, &limited))
+        } else {
+            None
+        }
+    };
+    telemetry.services.iter().filter_map(of_one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use prony_machine::profile::MachineProfile;
     use prony_plan::Plan;
+    use prony_record::{FindingId, MemoryEvents};
 
     use super::*;
 
@@ -181,5 +203,32 @@ connections = "{{ connections }}"
         assert_eq!(lost.looked_in, paths);
         assert_eq!(findings[0].subject, Subject::Service("web".to_owned()));
         assert_eq!(with(1), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_killed_process_outweighs_a_reached_limit() {
+        let found = |limit_hits, oom_kills| {
+            let used = ServiceUse {
+                memory_events: Some(MemoryEvents {
+                    limit_bytes: 1 << 20,
+                    limit_hits,
+                    oom_kills,
+                }),
+                ..ServiceUse::default()
+            };
+            let telemetry = TrialTelemetry {
+                services: [("web".to_owned(), used)].into(),
+                ..TrialTelemetry::default()
+            };
+            let findings = memory_limited(&telemetry);
+            assert!(findings.len() <= 1);
+            findings
+                .first()
+                .and_then(|it| FindingId::parse(it.id.as_str()))
+        };
+        assert_eq!(found(0, 0), None);
+        assert_eq!(found(3, 0), Some(FindingId::ServiceMemoryLimited));
+        assert_eq!(found(3, 1), Some(FindingId::ServiceOutOfMemory));
+        assert_eq!(memory_limited(&TrialTelemetry::default()), []);
     }
 }

@@ -69,6 +69,11 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
     values.insert(Metric::ServerMemoryBytes, sum(|s| s.memory_mean_bytes));
     values.insert(Metric::ServerThrottledShare, throttled_share(telemetry));
+    let oom_kills = telemetry.services.values();
+    let oom_kills: u64 = oom_kills
+        .filter_map(|it| Some(it.memory_events?.oom_kills))
+        .sum();
+    values.insert(Metric::ServerOomKills, oom_kills as f64);
     if let Some(service) = telemetry.services.get(target) {
         values.insert(Metric::NetworkOutBitsPerS, service.network_sent_bits_per_s);
     }
@@ -78,6 +83,9 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     let (user, system) = (sum(|s| s.cpu_user_percent), sum(|s| s.cpu_system_percent));
     values.insert(Metric::ServerCpuUserPercent, user);
     values.insert(Metric::ServerCpuSystemPercent, system);
+    let throttled_s = |s: &ServiceSummary| s.throttling.map_or(0.0, |it| it.throttled_s);
+    let throttled_percent = 100.0 * sum(throttled_s) / telemetry.elapsed_s;
+    values.insert(Metric::ServerThrottledPercent, throttled_percent);
     let machine = telemetry.machine_of(target);
     let machine_s = machine.elapsed_s.max(telemetry.elapsed_s);
     let percent = |cpu_s: f64| 100.0 * cpu_s / machine_s;
@@ -115,6 +123,9 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     if let Some(instructions) = instructions {
         values.insert(Metric::InstructionsPerRequest, counted(instructions));
     }
+    let hits = |it: &ServiceSummary| it.memory_events.map_or(0, |events| events.limit_hits);
+    let hits = telemetry.services.values().map(hits).sum();
+    values.insert(Metric::MemoryLimitHitsPerRequest, counted(hits));
     let io: Option<Vec<IoCounters>> = telemetry.services.values().map(|s| s.io).collect();
     if let Some(io) = io {
         let calls = io.iter().map(|io| io.calls).sum();

@@ -1,21 +1,13 @@
 //! CPU quotas of control groups, versions 1 and 2, and how often they throttled a process. A quota
 //! applies to a group and all groups below it, so the ancestors of a process's group count as well.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use prony_record::finding::CpuQuota;
 use prony_record::{Finding, Severity, Throttling};
 
+use crate::limits::control_group::{GroupVersion, MountedGroup};
 use crate::socket::system;
-
-/// Files of a control group that hold its quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GroupVersion {
-    /// `cpu.cfs_quota_us` and `cpu.cfs_period_us`.
-    One,
-    /// `cpu.max`.
-    Two,
-}
 
 /// A control group with a CPU quota.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,10 +20,9 @@ pub struct QuotaGroup {
 }
 
 impl QuotaGroup {
-    fn read(mounted: &MountedGroup, path: &str) -> Option<QuotaGroup> {
-        let folder = mounted.mount.join(path.trim_start_matches('/'));
+    fn read(version: GroupVersion, folder: PathBuf, path: &str) -> Option<QuotaGroup> {
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
-        let cores = match mounted.version {
+        let cores = match version {
             GroupVersion::Two => quota_cores(&read("cpu.max")?),
             GroupVersion::One => {
                 let (quota, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);
@@ -72,12 +63,10 @@ impl CpuQuotas {
     /// Returns the quotas of a process, given by its ID or `self`: those of its group and of the
     /// group's ancestors, as far as this process can see them.
     pub fn of_process(process: &str) -> CpuQuotas {
-        let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
-        let groups = read(format!("/proc/{process}/cgroup"));
-        let mounted = mounted_groups(&groups, &read("/proc/self/mountinfo".to_owned()));
+        let mounted = MountedGroup::of_process(process, "cpu");
         let quotas = mounted.iter().flat_map(|mounted| {
-            let paths = ancestors(&mounted.path);
-            paths.filter_map(|path| QuotaGroup::read(mounted, path))
+            let folders = mounted.with_ancestors();
+            folders.filter_map(|(path, folder)| QuotaGroup::read(mounted.version, folder, path))
         });
         CpuQuotas(quotas.collect())
     }
@@ -129,69 +118,6 @@ impl QuotaCounters {
     }
 }
 
-/// A process's group in one hierarchy, and the folder where the hierarchy is mounted.
-#[derive(Debug, PartialEq, Eq)]
-struct MountedGroup {
-    version: GroupVersion,
-    mount: PathBuf,
-    /// Path of the group below the mount, which is empty or begins with a slash.
-    path: String,
-}
-
-/// Finds the folders of the groups in `/proc/PID/cgroup`, given `/proc/self/mountinfo`.
-fn mounted_groups(groups: &str, mountinfo: &str) -> Vec<MountedGroup> {
-    let mut found = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let version = match controllers {
-            "" => GroupVersion::Two,
-            _ if has_word(controllers, "cpu") => GroupVersion::One,
-            _ => continue,
-        };
-        let mut mounts = mountinfo.lines().filter_map(|line| mount_of(line, version));
-        if let Some((root, mount)) = mounts.next() {
-            // Without a namespace of its own, a container sees only a part of the hierarchy.
-            let below = path.strip_prefix(root.trim_end_matches('/'));
-            let below = below.filter(|below| below.is_empty() || below.starts_with('/'));
-            found.push(MountedGroup {
-                version,
-                mount: mount.to_owned(),
-                path: below.unwrap_or_default().trim_end_matches('/').to_owned(),
-            });
-        }
-    }
-    found
-}
-
-/// Parses a line of mountinfo (proc_pid_mountinfo(5)): the root of the mount within its file system,
-/// and the mount point, if it is the hierarchy with CPU quotas.
-fn mount_of(line: &str, version: GroupVersion) -> Option<(&str, &Path)> {
-    let (mount, system) = line.split_once(" - ")?;
-    let mut mount = mount.split(' ').skip(3);
-    let (root, point) = (mount.next()?, mount.next()?);
-    let mut system = system.split(' ');
-    let kind = system.next()?;
-    let is_wanted = match version {
-        GroupVersion::Two => kind == "cgroup2",
-        GroupVersion::One => kind == "cgroup" && has_word(system.nth(1)?, "cpu"),
-    };
-    is_wanted.then_some((root, Path::new(point)))
-}
-
-fn has_word(list: &str, word: &str) -> bool {
-    list.split(',').any(|listed| listed == word)
-}
-
-/// Iterates over a path and its ancestors: `/a/b`, `/a`, and the empty path.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| path.rfind('/').map(|end| &path[..end]))
-}
-
 /// Parses a quota as a number of cores: 0.5 for `50000 100000`; `None` without a limit (`max
 /// 100000`, or `-1 100000` in version 1).
 fn quota_cores(cpu_max: &str) -> Option<f64> {
@@ -225,51 +151,6 @@ fn parse_stat(stat: &str) -> Option<Throttling> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MOUNTS_ONE: &str = "\
-31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
-33 31 0:30 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
-32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
-41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-";
-    const MOUNTS_TWO: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
-
-    #[test]
-    fn groups_of_both_versions_are_found_where_they_are_mounted() {
-        let found = |groups: &str, mounts: &str| -> Vec<(String, String)> {
-            let found = mounted_groups(groups, mounts).into_iter();
-            found
-                .map(|group| (group.mount.display().to_string(), group.path))
-                .collect()
-        };
-        let pair = |mount: &str, path: &str| (mount.to_owned(), path.to_owned());
-        let one = "3:cpuset:/x\n2:cpu,cpuacct:/a/b\n0::/\n";
-        assert_eq!(
-            found(one, MOUNTS_ONE),
-            [
-                pair("/sys/fs/cgroup/cpu,cpuacct", "/a/b"),
-                pair("/sys/fs/cgroup/unified", "")
-            ]
-        );
-        let two = "0::/system.slice/web.service\n";
-        let expected = pair("/sys/fs/cgroup", "/system.slice/web.service");
-        assert_eq!(found(two, MOUNTS_TWO), [expected]);
-        // A container that sees only its own part of the hierarchy.
-        let part = "30 23 0:26 /docker/1 /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n";
-        assert_eq!(
-            found("0::/docker/1/x\n", part),
-            [pair("/sys/fs/cgroup", "/x")]
-        );
-        assert_eq!(found("0::/docker/12\n", part), [pair("/sys/fs/cgroup", "")]);
-        assert_eq!(found("", MOUNTS_TWO), []);
-        assert_eq!(found("nonsense", "more\nnonsense - x"), []);
-    }
-
-    #[test]
-    fn ancestors_end_at_the_mount() {
-        assert_eq!(ancestors("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
-        assert_eq!(ancestors("").collect::<Vec<_>>(), [""]);
-    }
 
     #[test]
     fn quotas_are_in_cores() {

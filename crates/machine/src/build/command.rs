@@ -50,7 +50,7 @@ pub(super) fn run_command(
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<CommandEnd, HostError> {
     fs::File::create(log).map_err(HostError::file("create", log))?;
-    let mut running = launch(&service(build), LaunchMode::Native, &[], log)?;
+    let mut running = launch(&service(build), LaunchMode::Native, None, None, &[], log)?;
     let end = wait(&mut running, build, log, is_stopped);
     if !matches!(end, CommandEnd::Exited(_)) {
         running.ask_to_end(STOP_TIMEOUT);
@@ -82,6 +82,8 @@ fn service(build: &Build) -> ServiceSpec {
         stop_signal: libc::SIGTERM,
         library_path: None,
         open_files: None,
+        limits: Default::default(),
+        container: None,
         follow: FollowSpec::default(),
     }
 }

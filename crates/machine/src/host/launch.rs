@@ -14,8 +14,8 @@ use prony_plan::service::ServiceSpec;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{self, KeeperMessage};
-use super::keeper::{self, CoreSet, KeeperSetup};
-use crate::place::SandboxEntry;
+use super::keeper::{self, CleanupCommand, CoreSet, KeeperSetup};
+use crate::place::{ControlGroup, HIERARCHIES_MAX, SandboxEntry};
 use crate::system::{HostError, program};
 
 /// Interval at which prony checks if a keeper has ended.
@@ -46,7 +46,8 @@ pub(crate) enum LaunchMode<'a> {
     Network(&'a SandboxEntry),
 }
 
-/// Starts a service and appends its output to `log`. If the plan assigns no cores to the service,
+/// Starts a service in its control group, if it has one, and appends its output to `log`. The keeper
+/// runs `cleanup` before and after it kills the service. If the plan assigns no cores to the service,
 /// it may use `default_cores`.
 ///
 /// # Errors
@@ -55,6 +56,8 @@ pub(crate) enum LaunchMode<'a> {
 pub(crate) fn launch(
     spec: &ServiceSpec,
     mode: LaunchMode<'_>,
+    group: Option<&ControlGroup>,
+    cleanup: Option<CleanupCommand>,
     default_cores: &[usize],
     log: &Path,
 ) -> Result<RunningService, HostError> {
@@ -78,7 +81,17 @@ pub(crate) fn launch(
     } else {
         &spec.cores
     };
+    let entries = group
+        .map(ControlGroup::entries)
+        .transpose()?
+        .unwrap_or_default();
+    let mut groups = [-1; HIERARCHIES_MAX];
+    for (group, entry) in groups.iter_mut().zip(&entries) {
+        *group = entry.as_raw_fd();
+    }
     let setup = KeeperSetup {
+        groups,
+        cleanup,
         channel: theirs.as_raw_fd(),
         cores: core_set(cores, default_cores)
             .map_err(|error| failed("bind to the plan's cores", error))?,

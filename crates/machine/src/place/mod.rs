@@ -1,23 +1,63 @@
 //! Places in which services and the load run. A place is the host itself, a set of namespaces, or a
 //! named place of the plan, which is a separate network with links to others.
 
+mod container;
+mod control_group;
 pub(crate) mod namespace;
 mod refused;
 mod subnet;
 
 pub use namespace::NetnsHandle;
-pub use refused::PlaceRefused;
+pub use refused::{LimitRefused, PlaceRefused};
 
 use std::collections::BTreeMap;
 
-use prony_plan::machine::NetworkSettings;
-use prony_plan::service::PlaceKind;
+use prony_plan::machine::{ImageRefused, NetworkSettings};
+use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
+use crate::run_state::{CreatedResource, RemovedResource};
+use crate::system::HostError;
+
+pub(crate) use container::Image;
+pub(crate) use control_group::{ControlGroup, HIERARCHIES_MAX};
 pub(crate) use namespace::{
     NamespaceFd as SandboxEntry, NamespaceSandbox as Sandbox, NetworkTopology, free_base,
-    processes_in, remove,
 };
+
+/// Removes a resource that a run created, if it still exists. Resources that belong to another run
+/// by now are kept.
+pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
+    match created {
+        CreatedResource::Container { .. } => container::remove(created),
+        CreatedResource::ControlGroup { .. } => control_group::remove(created),
+        _ => namespace::remove(created),
+    }
+}
+
+/// Lists the processes in a namespace or a control group that a run created.
+pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
+    match created {
+        CreatedResource::ControlGroup { .. } => control_group::processes_in(created),
+        _ => namespace::processes_in(created),
+    }
+}
+
+/// Checks that a container's image is on this machine, and fetches the image if it is not.
+///
+/// # Errors
+/// The cause, with a hint.
+pub fn fetch_image(container: &ContainerSpec) -> Result<(), ImageRefused> {
+    Image::fetch(container).map(drop)
+}
+
+/// Checks that this user can create a control group with these limits, before anything starts.
+///
+/// # Errors
+/// The limit that can't be set, and the reason, with a hint.
+pub fn check_limits(limits: &ResourceLimits) -> Result<(), (LimitKey, LimitRefused)> {
+    control_group::check(limits)
+}
 
 /// Checks that links between named places can have rate limits on this machine.
 ///

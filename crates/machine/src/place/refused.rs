@@ -1,6 +1,9 @@
 //! Reasons why this machine can't have places and links.
 
+use std::path::PathBuf;
 use std::{fmt, io};
+
+use prony_plan::service::LimitKey;
 
 use crate::system::HostError;
 
@@ -79,3 +82,58 @@ impl fmt::Display for PlaceRefused {
 }
 
 impl std::error::Error for PlaceRefused {}
+
+/// Reason why a service can't have a limit.
+#[derive(Debug)]
+pub enum LimitRefused {
+    /// Neither the kernel nor the groups above prony's own offer the controller.
+    NoController(LimitKey),
+    /// A control group can't be created in this folder.
+    NotCreated(PathBuf, io::Error),
+    /// A file of a control group can't be written.
+    NotWritten(PathBuf, io::Error),
+    /// The list of the run's resources can't be written.
+    Host(HostError),
+}
+
+/// Hint for users who may not create control groups.
+const DELEGATE: &str = "run prony as root, or in a control group of its own: `systemd-run --user \
+    --scope -p Delegate=yes prony …`; a container must be privileged";
+
+/// Formats the cause, with a hint.
+impl fmt::Display for LimitRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitRefused::NoController(key) => write!(
+                f,
+                "no control group above prony's own offers the controller `{}` ({DELEGATE})",
+                key.name()
+            ),
+            LimitRefused::NotCreated(folder, error) => write!(
+                f,
+                "could not create the control group {}: {error} ({DELEGATE})",
+                folder.display()
+            ),
+            // The kernel refuses a limit that exceeds the one of a group above.
+            LimitRefused::NotWritten(file, error)
+                if error.kind() == io::ErrorKind::InvalidInput =>
+            {
+                write!(
+                    f,
+                    "the kernel rejects the value in {}: {error} (a group above may allow less)",
+                    file.display()
+                )
+            }
+            LimitRefused::NotWritten(file, error) => {
+                write!(
+                    f,
+                    "could not write {}: {error} ({DELEGATE})",
+                    file.display()
+                )
+            }
+            LimitRefused::Host(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LimitRefused {}

@@ -7,8 +7,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
-use prony_plan::machine::{Build, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused};
-use prony_plan::service::PlaceKind;
+use prony_plan::machine::{
+    Build, ImageRefused, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused,
+};
+use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 use crate::build;
@@ -90,6 +92,14 @@ impl PlanMachine for MachineProfile {
 
     fn check_place(&self, kind: PlaceKind) -> Result<(), String> {
         place::check_kind(kind).map_err(|refused| refused.to_string())
+    }
+
+    fn check_limits(&self, limits: &ResourceLimits) -> Result<(), (LimitKey, String)> {
+        place::check_limits(limits).map_err(|(key, refused)| (key, refused.to_string()))
+    }
+
+    fn fetch_image(&self, container: &ContainerSpec) -> Result<(), ImageRefused> {
+        place::fetch_image(container)
     }
 
     fn check_rates(&self) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use prony_plan::service::{PlaceKind, PortProtocol};
+use prony_plan::service::{LimitKey, PlaceKind, PortProtocol};
 
 use super::process::PortHolder;
 use super::program::MissingProgram;
@@ -38,6 +38,22 @@ pub enum HostError {
         /// Kind of the place.
         kind: PlaceKind,
         /// Requirement that is not met, with a hint.
+        reason: String,
+    },
+    /// A service can't run in its container.
+    Container {
+        /// Name of the service.
+        service: String,
+        /// Cause, with a hint.
+        reason: String,
+    },
+    /// A limit of a service can't be set.
+    Limit {
+        /// Name of the service.
+        service: String,
+        /// Key of the limit in the plan.
+        key: LimitKey,
+        /// Cause, with a hint.
         reason: String,
     },
     /// A kernel setting can't be applied in a named place.
@@ -134,6 +150,18 @@ impl fmt::Display for HostError {
             Self::Place { kind, reason } => {
                 write!(f, "place {kind}: {reason}")
             }
+            Self::Container { service, reason } => {
+                write!(f, "service {service} can't run in a container: {reason}")
+            }
+            Self::Limit {
+                service,
+                key,
+                reason,
+            } => write!(
+                f,
+                "service {service}: {} can't be limited here: {reason}",
+                key.name()
+            ),
             Self::Setting {
                 place,
                 setting,

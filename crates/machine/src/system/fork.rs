@@ -17,10 +17,11 @@ pub(crate) enum LaunchStep {
     MapUsers,
     Cores,
     OpenFiles,
+    Group,
 }
 
 impl LaunchStep {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Session,
         Self::Orphans,
         Self::Fork,
@@ -32,6 +33,7 @@ impl LaunchStep {
         Self::MapUsers,
         Self::Cores,
         Self::OpenFiles,
+        Self::Group,
     ];
 
     /// Describes the step, to follow "could not" in a message.
@@ -49,6 +51,7 @@ impl LaunchStep {
             Self::NewUserSpace => "create a user namespace (see sysctl user.max_user_namespaces)",
             Self::MapUsers => "map users into the namespace",
             Self::Cores => "bind to the plan's cores (check that they are online and allowed)",
+            Self::Group => "join the service's control group",
             Self::OpenFiles => "set the limit on open files",
         }
     }

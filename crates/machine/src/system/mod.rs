@@ -6,6 +6,7 @@ pub(crate) mod command;
 mod error;
 pub(crate) mod foreign;
 pub(crate) mod fork;
+pub(crate) mod group_usage;
 pub(crate) mod inspect;
 pub(crate) mod linux;
 pub mod port;

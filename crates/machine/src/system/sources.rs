@@ -68,6 +68,7 @@ pub(crate) fn service_sources(command: &ServiceCommand<'_>, programs: &[&Path]) 
     ServiceSources {
         files,
         git: git_state(command.cwd),
+        image: None,
     }
 }
 

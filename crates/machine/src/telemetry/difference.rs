@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::Throttling;
+use prony_record::{MemoryEvents, Throttling};
 
 use super::{
     CoreTimes, HardwareCounters, InterfaceCounters, NetworkBytes, ServiceSample, TcpCounters,
@@ -45,6 +45,14 @@ pub fn cores_between(
         Some((*core, between))
     };
     end.iter().filter_map(of_one).collect()
+}
+
+/// Returns the events at a memory limit between two samples; `None` if a sample has no limit.
+pub fn memory_events_between(
+    begin: Option<MemoryEvents>,
+    end: Option<MemoryEvents>,
+) -> Option<MemoryEvents> {
+    Some(end?.since(&begin?))
 }
 
 /// Returns the throttling between two samples; `None` if a sample has no quota.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::Throttling;
+use prony_record::{MemoryEvents, Throttling};
 
 use super::difference::{
-    cores_between, cpu_between, grown, hardware_between, interfaces_between, network_between,
-    tcp_between, throttling_between, udp_between,
+    cores_between, cpu_between, grown, hardware_between, interfaces_between, memory_events_between,
+    network_between, tcp_between, throttling_between, udp_between,
 };
 use super::{
     CoreTimes, HardwareCounters, HostSample, InterfaceCounters, IoCounters, LinkTraffic,
@@ -60,6 +60,8 @@ pub struct ServiceSummary {
     pub io: Option<IoCounters>,
     /// CPU quota of the service's control group between the samples; `None` without a quota.
     pub throttling: Option<Throttling>,
+    /// Memory limit of the service's control group between the samples; `None` without a limit.
+    pub memory_events: Option<MemoryEvents>,
 }
 
 /// Resource usage of a machine between the first and the last sample. CPU seconds are sums over all
@@ -259,6 +261,7 @@ fn of_service(
                 .saturating_sub(begin.disk_written_bytes),
         }),
         throttling: throttling_between(begin.throttling, end.throttling),
+        memory_events: memory_events_between(begin.memory_events, end.memory_events),
     }
 }
 

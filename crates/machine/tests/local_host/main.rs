@@ -5,6 +5,7 @@
 
 mod cleanup;
 mod keepers;
+mod limits;
 mod namespaces;
 mod services;
 
@@ -139,6 +140,8 @@ fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
         stop_signal: libc::SIGTERM,
         library_path: None,
         open_files: None,
+        limits: Default::default(),
+        container: None,
         follow: Default::default(),
     }
 }

@@ -6,7 +6,7 @@ use super::placeholders::placeholder_endpoints;
 use crate::diagnostic::{DiagnosticKind, Diagnostics, PlanError, PlanErrors};
 use crate::model::Plan;
 use crate::render::{checked_layout, layout, render};
-use crate::service::ServiceSpec;
+use crate::service::{LimitKey, ServiceSpec};
 use crate::syntax::TomlTable;
 
 /// Something that a plan requires of another machine.
@@ -44,6 +44,8 @@ pub enum ServiceAspect {
     Cores,
     /// The kind of place that `place` names.
     Place,
+    /// A limit of the service's control group.
+    Limit(LimitKey),
 }
 
 /// Reason why a machine doesn't meet a requirement.
@@ -124,6 +126,7 @@ impl HostObjection {
             ServiceAspect::Env => "env",
             ServiceAspect::Cores => "cores",
             ServiceAspect::Place => "place",
+            ServiceAspect::Limit(key) => key.name(),
         });
         let error = PlanError::new(self.kind, &plan.origin, line, self.message);
         match self.hint {

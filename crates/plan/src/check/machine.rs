@@ -6,18 +6,20 @@ use std::path::Path;
 
 use super::variants::render_all;
 use crate::diagnostic::{DiagnosticKind, Diagnostics};
-use crate::machine::PlanMachine;
+use crate::machine::{ImageRefused, PlanMachine};
 use crate::model::{Plan, io_error_words};
 use crate::render::VariantLayout;
 use crate::render::context::{MachineNeed, MachineNeedKind};
 use crate::render::load::check_load;
 use crate::render::networks::report_setting;
-use crate::service::PlaceKind;
+use crate::service::{ContainerSpec, PlaceKind};
 use crate::syntax::PlanReader;
 
 /// Reports everything that any variant needs but this machine lacks.
 pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
     let machine = &*plan.machine;
+    // Fetching an image takes long, and so does each failure.
+    let mut images = Vec::new();
     render_all(plan, diagnostics, |layout, rendered, found| {
         let mut reader = PlanReader {
             file: &plan.origin,
@@ -25,7 +27,7 @@ pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
         };
         check_networks(layout, machine, &mut reader);
         for need in &rendered.needs {
-            check_need(need, machine, &mut reader);
+            check_need(need, machine, &mut images, &mut reader);
         }
         if let Some(load) = &rendered.load {
             check_load(load, layout, machine, &mut reader);
@@ -33,7 +35,15 @@ pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
     });
 }
 
-fn check_need(need: &MachineNeed, machine: &dyn PlanMachine, reader: &mut PlanReader<'_>) {
+/// Images that were looked for, with the result.
+type FetchedImages = Vec<(ContainerSpec, Result<(), ImageRefused>)>;
+
+fn check_need(
+    need: &MachineNeed,
+    machine: &dyn PlanMachine,
+    images: &mut FetchedImages,
+    reader: &mut PlanReader<'_>,
+) {
     let line = need.line;
     match &need.kind {
         MachineNeedKind::Program {
@@ -54,6 +64,60 @@ fn check_need(need: &MachineNeed, machine: &dyn PlanMachine, reader: &mut PlanRe
         MachineNeedKind::Folder { subject, path } => check_folder(subject, path, line, reader),
         MachineNeedKind::Place { owner, place } => {
             check_place(owner, *place, line, machine, reader);
+        }
+        MachineNeedKind::Image { owner, container } => {
+            let known = images
+                .iter()
+                .find(|(known, _)| known.is_same_image(container));
+            let fetched = match known {
+                Some((_, fetched)) => fetched.clone(),
+                None => {
+                    let fetched = machine.fetch_image(container);
+                    images.push((container.clone(), fetched.clone()));
+                    fetched
+                }
+            };
+            if let Err(refused) = fetched {
+                report_image(owner, container, &refused, line, reader);
+            }
+        }
+        MachineNeedKind::Volume { subject, path } => {
+            if let Err(error) = fs::metadata(path) {
+                let problem = io_error_words(&error);
+                let message = format!("{subject}: {} {problem}", path.display());
+                let hint = "relative paths are resolved against the plan's folder";
+                reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
+            }
+        }
+        MachineNeedKind::Limit { owner, key, limits } => {
+            // Each limit of a service is a need of its own, so that the error has its line.
+            if let Err((refused, reason)) = machine.check_limits(limits)
+                && refused == *key
+            {
+                let key = key.name();
+                let message = format!("{key} of {owner} can't be limited here: {reason}");
+                reader.report(DiagnosticKind::Machine, line, message);
+            }
+        }
+    }
+}
+
+fn report_image(
+    owner: &str,
+    container: &ContainerSpec,
+    refused: &ImageRefused,
+    line: usize,
+    reader: &mut PlanReader<'_>,
+) {
+    match refused {
+        ImageRefused::NoRuntime(programs) => {
+            let message = format!("{owner}: {} is not installed", programs.join(" or "));
+            let hint = format!("apt install {}", programs.first().unwrap_or(&""));
+            reader.report_with_hint(DiagnosticKind::NotInstalled, line, message, hint);
+        }
+        ImageRefused::Failed(reason) => {
+            let message = format!("{owner}: image \"{}\": {reason}", container.image);
+            reader.report(DiagnosticKind::Machine, line, message);
         }
     }
 }

@@ -225,7 +225,7 @@ pub(super) fn read_notes(
 pub(super) fn render_all(
     plan: &Plan,
     diagnostics: &mut Diagnostics,
-    check: impl Fn(&VariantLayout, &RenderedVariant, &mut Diagnostics),
+    mut check: impl FnMut(&VariantLayout, &RenderedVariant, &mut Diagnostics),
 ) -> Vec<(String, RenderedVariant)> {
     let mut all = Vec::new();
     for variant in &plan.variants {

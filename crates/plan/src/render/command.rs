@@ -23,7 +23,8 @@ pub(super) fn read_command(
     let owner = format!("service \"{}\"", layout.name);
     let Some(command) = table.get("command") else {
         let message = format!("{owner} has no command");
-        let hint = "add command = [\"program\", \"argument\"], or remote = \"host:port\"";
+        let hint = "add command = [\"program\", \"argument\"], image = \"name:tag\", or remote = \
+            \"host:port\"";
         reader.report_with_hint(DiagnosticKind::MissingKey, layout.line, message, hint);
         return (Vec::new(), 0);
     };
@@ -55,6 +56,17 @@ pub(super) fn read_command(
         whole.append(&mut words);
     }
     (whole, wrapper_words)
+}
+
+/// Reads the arguments of an image, which replace those that the image has.
+pub(super) fn read_arguments(
+    table: &TomlTable,
+    owner: &str,
+    reader: &mut PlanReader<'_>,
+) -> Vec<String> {
+    let node = table.get("command");
+    let words = node.and_then(|node| read_words(node, "command", owner, reader));
+    words.unwrap_or_default()
 }
 
 /// Finds the program that the host starts. If this machine lacks the program, adds it to the

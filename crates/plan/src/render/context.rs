@@ -8,7 +8,7 @@ use super::template::TemplateContext;
 use super::variant_layout::VariantLayout;
 use crate::machine::PlanMachine;
 use crate::model::{CertificateCache, PlanFolder};
-use crate::service::PlaceKind;
+use crate::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 
 /// Data needed to render a table, in addition to the table itself.
 #[derive(Clone)]
@@ -56,4 +56,17 @@ pub(crate) enum MachineNeedKind {
     Folder { subject: String, path: PathBuf },
     /// Permission to create a namespace.
     Place { owner: String, place: PlaceKind },
+    /// An image, and a program that runs it.
+    Image {
+        owner: String,
+        container: ContainerSpec,
+    },
+    /// A file or folder that a container uses; `subject` names the volume.
+    Volume { subject: String, path: PathBuf },
+    /// A limit of a service's control group. `limits` are all limits of the service.
+    Limit {
+        owner: String,
+        key: LimitKey,
+        limits: ResourceLimits,
+    },
 }

@@ -4,6 +4,7 @@
 mod build;
 mod capacity_load;
 mod command;
+mod container;
 pub(super) mod context;
 pub(super) mod files;
 mod host_name;

@@ -1,9 +1,11 @@
 //! Renders a service's table into a process that the host can start.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use super::command::read_command;
+use super::command::{read_arguments, read_command};
+use super::container::read_container;
 use super::context::{MachineNeedKind, RenderContext};
 use super::files;
 use super::ready::{ReadySettings, read_ready};
@@ -11,11 +13,23 @@ use super::service_layout::ServiceLayout;
 use crate::diagnostic::DiagnosticKind;
 use crate::machine::Build;
 use crate::reference::PlanTable;
-use crate::service::{FollowSpec, PlaceKind, ServiceSpec};
+use crate::service::{CPU_PERIOD_US, FollowSpec, LimitKey, PlaceKind, ResourceLimits, ServiceSpec};
 use crate::syntax::{PlanReader, SIGTERM, TomlNode, TomlTable, TomlValue, signal};
 
 /// Keys that a remote service can have.
 const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"];
+
+/// Memory limits in bytes. With less, no program can start.
+const MEMORY_BYTES: RangeInclusive<u64> = 1 << 20..=u64::MAX;
+
+/// Limits on processes and threads. The largest is the kernel's own.
+const PIDS: RangeInclusive<u64> = 1..=1 << 22;
+
+/// Shortest quota that the kernel accepts, in microseconds per period.
+const CPU_QUOTA_US_MIN: f64 = 1e3;
+
+/// Longest quota, which stands for 10,000 cores, in microseconds per period.
+const CPU_QUOTA_US_MAX: f64 = 1e9;
 
 /// A service of one variant, with every value resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +77,12 @@ pub(crate) fn read_service(
         }
         Some(path)
     };
-    let cwd = folder("cwd", reader);
+    let container = read_container(&rendered, layout, &owner, around, reader);
+    // In a container, `cwd` is a folder of the image.
+    let cwd = match container {
+        Some(_) => None,
+        None => folder("cwd", reader),
+    };
     // On another host, the service's folder is the only one that is known to exist.
     let default_cwd = || {
         if is_local {
@@ -72,8 +91,20 @@ pub(crate) fn read_service(
             PathBuf::new()
         }
     };
-    let (command, wrapper_words) = read_command(&rendered, layout, &env, around, reader);
+    let (command, wrapper_words) = match container {
+        Some(_) => (read_arguments(&rendered, &owner, reader), 0),
+        None => read_command(&rendered, layout, &env, around, reader),
+    };
     let cores = read_cores(&rendered, layout, around, reader);
+    let limits = read_limits(&rendered, &owner, reader);
+    // The runtime creates the group of a container.
+    if is_local && container.is_none() {
+        for (key, _) in limits.iter() {
+            let owner = owner.clone();
+            let need = MachineNeedKind::Limit { owner, key, limits };
+            around.add_need(rendered.line_of(key.name()), need);
+        }
+    }
     let files = files::read_files(table.get("files"), &owner, around, reader);
     let spec = ServiceSpec {
         name: layout.name.clone(),
@@ -90,6 +121,8 @@ pub(crate) fn read_service(
         open_files: rendered
             .get("open_files")
             .and_then(|node| reader.whole(node, &format!("open_files of {owner}"), 16..=1 << 30)),
+        limits,
+        container,
         follow: read_follow(&rendered, &owner, around, reader),
     };
     if is_local && layout.place == PlaceKind::Namespace {
@@ -223,6 +256,38 @@ fn read_cores(
         around.add_need(node.line, MachineNeedKind::Cores { owner, cores });
     }
     cores
+}
+
+/// Word for the absence of a limit, so that a level of a factor can stand for it.
+const UNLIMITED: &str = "unlimited";
+
+/// Reads the limits of the service's control group. An empty string counts as absent.
+fn read_limits(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> ResourceLimits {
+    let is_absent = |node: &&TomlNode| matches!(&node.value, TomlValue::Text(text) if text.is_empty() || text == UNLIMITED);
+    let node = |key: LimitKey| table.get(key.name()).filter(|node| !is_absent(node));
+    let subject = |key: LimitKey| format!("{} of {owner}", key.name());
+    let mut whole = |key, range| reader.whole(node(key)?, &subject(key), range);
+    ResourceLimits {
+        memory_bytes: whole(LimitKey::Memory, MEMORY_BYTES),
+        pids: whole(LimitKey::Pids, PIDS),
+        cpu_quota_us: node(LimitKey::Cpu)
+            .and_then(|node| read_cpu(node, &subject(LimitKey::Cpu), reader)),
+    }
+}
+
+/// Reads a number of cores as a quota in microseconds per period.
+fn read_cpu(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Option<u64> {
+    let text = reader.scalar(node, subject)?;
+    let cores = text.trim().parse::<f64>().ok();
+    let quota_us = cores.map(|cores| (cores * CPU_PERIOD_US as f64).round());
+    let valid = quota_us.filter(|us| (CPU_QUOTA_US_MIN..=CPU_QUOTA_US_MAX).contains(us));
+    if valid.is_none() {
+        let message = format!("{subject} is {text}, not a number of cores from 0.01 to 10000");
+        let hint = "write cpu = 0.5 for half the time of one core, or cpu = \"unlimited\"; `cores` \
+            chooses the cores themselves";
+        reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+    }
+    valid.map(|us| us as u64)
 }
 
 fn read_stop(node: Option<&TomlNode>, owner: &str, reader: &mut PlanReader<'_>) -> i32 {

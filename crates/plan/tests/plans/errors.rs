@@ -90,6 +90,33 @@ const CASES: &[(&str, &str, &str)] = &[
         "@: blocks is 0, not a whole number from 1 to 1000",
     ),
     (
+        "cores   = \"0\"",
+        "memory = \"12\"",
+        "@: memory of service \"app\" is 12, not a whole number from 1048576",
+    ),
+    (
+        "cores   = \"0\"",
+        "runtime = \"docker\"",
+        "@: runtime of service \"app\" has no effect without image (add image, or remove runtime)",
+    ),
+    (
+        "cores   = \"0\"",
+        "image = \"--privileged\"",
+        "@: image of service \"app\" is \"--privileged\", not the name of an image (write it like \
+         nginx:1.27, or the path of an archive like ./web.tar)",
+    ),
+    (
+        "cores   = \"0\"",
+        "pids = 0",
+        "@: pids of service \"app\" is 0, not a whole number from 1 to 4194304",
+    ),
+    (
+        "cores   = \"0\"",
+        "cpu = \"0-3\"",
+        "@: cpu of service \"app\" is 0-3, not a number of cores from 0.01 to 10000 (write cpu = 0.5 \
+         for half the time of one core, or cpu = \"unlimited\"; `cores` chooses the cores themselves)",
+    ),
+    (
         "warmup   = \"3s\"",
         "interleave = \"on\"",
         "@: interleave is \"on\" (write auto, off, or a slice length from 20ms to 1m, such as 250ms)",

@@ -9,7 +9,9 @@ use prony_stats::Metric;
 
 use super::study_machine::StudyMachine;
 use super::{GOOD, Study, allocate};
-use prony_plan::service::{Endpoint, ListenKind, PlaceKind};
+use prony_plan::service::{
+    ContainerRuntime, ContainerSpec, Endpoint, ListenKind, PlaceKind, ResourceLimits,
+};
 use prony_plan::{DiagnosticKind, LoadModel, Plan, ResolvedVariant, STARTER, Scheme};
 
 pub(super) fn resolved(plan: &Plan, id: &str) -> ResolvedVariant {
@@ -323,6 +325,77 @@ fn remote_services_are_not_started() {
 }
 
 #[test]
+fn a_service_in_a_container_has_the_arguments_of_its_image() {
+    let study = Study::new();
+    let text = small(
+        "tag = [\"1\", \"2\"]",
+        "image = \"web:{{ tag }}\"\ncommand = [\"not-a-program-here\"]\ncwd = \"/site\"\n\
+         runtime = \"docker\"\nvolumes = [\"bin:/opt/bin:ro\"]",
+        "",
+    );
+    let spec = resolved(&study.read(&text).unwrap(), "2").services[0]
+        .spec
+        .clone();
+    assert_eq!(spec.command, ["not-a-program-here"]);
+    let expected = ContainerSpec {
+        image: "web:2".to_owned(),
+        runtime: Some(ContainerRuntime::Docker),
+        volumes: vec![format!("{}:/opt/bin:ro", study.path("bin").display())],
+        workdir: Some("/site".to_owned()),
+    };
+    assert_eq!(spec.container, Some(expected));
+    let archive = text.replace("web:{{ tag }}", "./web.tar");
+    let container = resolved(&study.read(&archive).unwrap(), "1").services[0]
+        .spec
+        .container
+        .clone();
+    let path = study.path("web.tar").display().to_string();
+    assert_eq!(container.unwrap().image, path);
+    let absent = text.replace("web:{{ tag }}", "absent");
+    let errors = study.diagnostics(&absent);
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].ends_with("image \"absent\": no such image"),
+        "{errors:?}"
+    );
+    let errors = study.diagnostics(&text.replace("bin:/opt", "bin/opt"));
+    assert!(errors[0].contains("is not a volume"), "{errors:?}");
+    let inside = text.replace(
+        "cwd =",
+        "place = \"namespace\"\nwrapper = [\"nice\"]\ncwd =",
+    );
+    let errors = study.diagnostics(&inside);
+    assert!(
+        errors[0].contains("its place is \"namespace\""),
+        "{errors:?}"
+    );
+    assert!(
+        errors[1].contains("has both image and wrapper"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn limits_are_levels_of_factors() {
+    let study = Study::new();
+    let text = small(
+        "cpu = [\"unlimited\", 0.5, 2]",
+        "cpu = \"{{ cpu }}\"\nmemory = \"256M\"\npids = 100",
+        "",
+    );
+    let plan = study.read(&text).unwrap();
+    let limits = |level: &str| resolved(&plan, level).services[0].spec.limits;
+    let expected = |cpu_quota_us| ResourceLimits {
+        cpu_quota_us,
+        memory_bytes: Some(256 << 20),
+        pids: Some(100),
+    };
+    assert_eq!(limits("unlimited"), expected(None));
+    assert_eq!(limits("0.5"), expected(Some(50_000)));
+    assert_eq!(limits("2"), expected(Some(200_000)));
+}
+
+#[test]
 fn wrapper_program_paths_and_signals() {
     let study = Study::new();
     let text = small(
@@ -437,6 +510,8 @@ fn the_starter_is_a_plan() {
                 "[trials], lists",
                 "host ",
                 "agents ",
+                "image",
+                "volumes",
             ]
             .iter()
             .any(|word| line.starts_with(word))

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use prony_load::{LoadSettings, SpecError};
-use prony_plan::machine::{Build, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused};
-use prony_plan::service::PlaceKind;
+use prony_plan::machine::{
+    Build, ImageRefused, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused,
+};
+use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
 use prony_plan::topology::AddressBlock;
 
 /// A machine that permits every place, and that has only the programs of one folder.
@@ -69,6 +71,17 @@ impl PlanMachine for StudyMachine {
 
     fn check_place(&self, _kind: PlaceKind) -> Result<(), String> {
         Ok(())
+    }
+
+    fn check_limits(&self, _limits: &ResourceLimits) -> Result<(), (LimitKey, String)> {
+        Ok(())
+    }
+
+    fn fetch_image(&self, container: &ContainerSpec) -> Result<(), ImageRefused> {
+        match container.image.as_str() {
+            "absent" => Err(ImageRefused::Failed("no such image".to_owned())),
+            _ => Ok(()),
+        }
     }
 
     fn check_rates(&self) -> Result<(), String> {

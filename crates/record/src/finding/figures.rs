@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::memory_events::MemoryEvents;
 use crate::stalls::Stalls;
 use crate::throttling::Throttling;
 
@@ -173,6 +174,17 @@ pub(super) fn longest_stalls(own: &Stalls, other: &Stalls) -> Option<Stalls> {
 /// Rule: the quota that stopped its group most often.
 pub(super) fn worst_quota(own: &Throttling, other: &Throttling) -> Option<Throttling> {
     Some(own.worse(*other))
+}
+
+/// Rule: the limit at which more processes were killed or, if there is none, that was reached more
+/// often.
+pub(super) fn worst_memory(own: &MemoryEvents, other: &MemoryEvents) -> Option<MemoryEvents> {
+    let rank = |events: &MemoryEvents| (events.oom_kills, events.limit_hits);
+    Some(if rank(other) > rank(own) {
+        *other
+    } else {
+        *own
+    })
 }
 
 #[cfg(test)]

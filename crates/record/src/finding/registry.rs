@@ -106,6 +106,8 @@ registry! {
     ServiceKilled "service-killed" => trial::SERVICE_KILLED, trial::ServiceKilled;
     ServiceLimit "service-limit" => trial::SERVICE_LIMIT, trial::ServiceLimit;
     ServiceThrottled "service-throttled" => trial::SERVICE_THROTTLED, trial::ServiceThrottled;
+    ServiceOutOfMemory "service-out-of-memory" => trial::SERVICE_OUT_OF_MEMORY, trial::ServiceOutOfMemory;
+    ServiceMemoryLimited "service-memory-limited" => trial::SERVICE_MEMORY_LIMITED, trial::ServiceMemoryLimited;
     ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT, trial::ServiceLogCut;
     ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED, trial::ConnectionsLimited;
     CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN, trial::CapacityUnknown;

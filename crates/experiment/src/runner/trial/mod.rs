@@ -260,6 +260,7 @@ impl Trial<'_> {
         let measured = search.is_none().then_some(&record);
         let telemetry = trial_telemetry::telemetry_values(summary.as_ref(), &resolved, measured);
         findings.extend(trial_telemetry::throttled(&telemetry));
+        findings.extend(trial_telemetry::memory_limited(&telemetry));
         Ok(TrialResult {
             block,
             variant,

@@ -305,7 +305,7 @@ fn a_quota_that_stops_a_service_is_the_limit() {
     let why = told_of(&RATE, &metrics, &watched, &[]).remove(0);
     assert_eq!(
         why.limits[0].text,
-        "tcp: service web was stopped in 240 of 300 periods of its CPU quota (0.50 cores)."
+        "tcp: service web was throttled in 80% of the periods of its CPU quota (240 of 300; 0.50 cores)."
     );
     assert_eq!(why.limits[1].kind, BottleneckKind::Unknown);
 }

@@ -110,6 +110,15 @@ pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<HostObjecti
         );
         object(ServiceAspect::Cores, DiagnosticKind::Machine, what, None);
     }
+    if let Err((key, refused)) = place::check_limits(&spec.limits) {
+        let what = format!("{} can't be limited there: {refused}", key.name());
+        object(
+            ServiceAspect::Limit(key),
+            DiagnosticKind::Machine,
+            what,
+            None,
+        );
+    }
     match spec.place {
         PlaceKind::Named(_) => {
             let what = "named places exist only on the machine that runs the plan".to_owned();

@@ -5,12 +5,13 @@
 //! namespace:  prony ── keeper ─┤ init (pid 1 inside) ── service ── its workers
 //! ```
 //!
-//! A keeper is a fork of prony that never executes another program. It adopts the orphans of its
+//! A keeper is a fork of prony that stays in prony's code. It adopts the orphans of its
 //! service (`PR_SET_CHILD_SUBREAPER`, or as pid 1 of a process namespace). A daemon that forks
 //! twice and starts its own session therefore still descends from the keeper. At any time, the
 //! service consists of exactly the keeper's descendants. Telemetry counts these processes, and stopping the service kills them.
 //!
-//! - If prony ends for any reason, its keepers kill their services and end.
+//! - If prony ends for any reason, its keepers kill their services and end. The keeper of a
+//!   container, which may not descend from the keeper, runs a command that removes the container.
 //! - If a signal has stopped a keeper, prony continues the keeper before it stops the service.
 //! - If a keeper is killed, prony adopts the service's processes and kills them. If prony was
 //!   killed too, the sweep at the next start kills them.
@@ -22,15 +23,17 @@ use std::io;
 use std::os::fd::RawFd;
 
 mod calls;
+mod cleanup;
 mod linux;
 
 use super::channel::{self, KeeperCommand, KeeperMessage};
+use crate::place::HIERARCHIES_MAX;
 use crate::system::fork::{LaunchStep, fork};
 use calls::{block_signals, checked, exit};
+pub(super) use cleanup::CleanupCommand;
 pub(super) use linux::LinuxCoreSet as CoreSet;
 
 /// Parameters of the forked process, which are prepared before the fork.
-#[derive(Clone, Copy)]
 pub(super) struct KeeperSetup {
     /// The keeper's end of the channel.
     pub(super) channel: RawFd,
@@ -38,6 +41,11 @@ pub(super) struct KeeperSetup {
     pub(super) cores: Option<CoreSet>,
     /// Limit on open files; `None` leaves the limit unchanged.
     pub(super) open_files: Option<u64>,
+    /// Descriptors of the files through which the service joins its control group; -1 stands for
+    /// none.
+    pub(super) groups: [RawFd; HIERARCHIES_MAX],
+    /// Command that the keeper runs before and after it kills the service; `None` for none.
+    pub(super) cleanup: Option<CleanupCommand>,
     /// Sandbox to enter: the descriptor of a network namespace.
     pub(super) sandbox: Option<i32>,
     /// Descriptor of a network namespace to join without entering any other namespace. Mutually
@@ -75,7 +83,7 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
     checked(channel, LaunchStep::Fork, piped)?;
     let main = checked(channel, LaunchStep::Fork, fork())?;
     if main != 0 {
-        keep(channel, main, is_init);
+        keep(channel, main, is_init, setup.cleanup.as_ref());
     }
     wait_for_end(detached);
     become_service(setup)
@@ -104,6 +112,9 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     if setup.sandbox.is_none() {
         channel::send(setup.channel, KeeperMessage::MainStarted(own_pid()));
     }
+    for group in setup.groups.into_iter().filter(|group| *group >= 0) {
+        checked(setup.channel, LaunchStep::Group, join_group(group))?;
+    }
     if let Some(cores) = &setup.cores {
         checked(setup.channel, LaunchStep::Cores, linux::run_on(cores))?;
     }
@@ -117,6 +128,14 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
         checked(setup.channel, LaunchStep::OpenFiles, result)?;
     }
     Ok(())
+}
+
+/// Moves this process into a control group. The ID 0 stands for the process itself, whatever its ID
+/// in a sandbox is.
+fn join_group(group: RawFd) -> i32 {
+    // SAFETY: the buffer has one byte.
+    let written = unsafe { libc::write(group, c"0".as_ptr().cast(), 1) };
+    if written == 1 { 0 } else { -1 }
 }
 
 /// Raises the hard limit if necessary, because root inside a sandbox is not allowed to raise it
@@ -154,7 +173,7 @@ pub(super) fn adopt_orphans() -> bool {
 
 /// Runs the keeper: reaps ended processes, forwards signals, and exits after the service's last
 /// process has ended.
-fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
+fn keep(channel: RawFd, main: i32, is_init: bool, cleanup: Option<&CleanupCommand>) -> ! {
     linux::detach(Some(channel));
     let waiting_mask = block_signals();
     let mut main_runs = true;
@@ -204,7 +223,18 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
             }
             // When pid 1 ends, the kernel kills all processes in its namespace.
             Some(KeeperCommand::End) if is_init => exit(0),
-            Some(KeeperCommand::End) => kill_all(main),
+            Some(KeeperCommand::End) => {
+                // The processes that manage a container help to remove it. What was not finished when
+                // they were killed is removed afterwards.
+                if let Some(cleanup) = cleanup {
+                    cleanup.run();
+                }
+                kill_all(main);
+                if let Some(cleanup) = cleanup {
+                    cleanup.run();
+                }
+                exit(0)
+            }
             None => {}
         }
     }
@@ -212,7 +242,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
 
 /// Kills all descendants, one generation at a time: when a process is killed, its children become
 /// children of this process.
-fn kill_all(main: i32) -> ! {
+fn kill_all(main: i32) {
     loop {
         if !linux::signal_children(libc::SIGKILL) {
             // This kernel doesn't list children, so kill at least the process group of the main
@@ -223,7 +253,7 @@ fn kill_all(main: i32) -> ! {
         // SAFETY: `status` has room for the wait status.
         let ended = unsafe { libc::waitpid(-1, &raw mut status, 0) };
         if ended < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            exit(0);
+            return;
         }
     }
 }

@@ -27,7 +27,7 @@ impl LocalHost {
         let run = self
             .run
             .insert(RunState::create(&self.base, &system::boot_id())?);
-        let prefix = name_prefix(run.folder());
+        let prefix = run.resource_prefix();
         if !topology.is_empty() {
             self.network = Some(NetworkTopology::make(&prefix, topology, run)?);
         }
@@ -90,16 +90,6 @@ impl LocalHost {
 
 fn has_sandbox(wanted: &Allocation) -> bool {
     wanted.place == PlaceKind::Namespace
-}
-
-/// Returns `prony-` followed by the name of the run's folder. This prefix is unique as long as the
-/// folder exists.
-fn name_prefix(folder: &Path) -> String {
-    let run = folder
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    format!("prony-{run}")
 }
 
 fn pick_address(

@@ -1,6 +1,7 @@
 //! Implementation of [`Host`] for this machine.
 
 mod allocation;
+mod container;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,19 +10,21 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use prony_plan::service::{AllocatedService, Allocation, Endpoint, PlaceKind, ServiceSpec};
+use prony_plan::service::{
+    AllocatedService, Allocation, ContainerSpec, Endpoint, PlaceKind, ServiceSpec,
+};
 use prony_plan::topology::Topology;
 use prony_plan::watch_spec::WatchSpec;
-use prony_record::Finding;
+use prony_record::{Finding, number};
 
 use super::crypto_findings::CryptoFindings;
-use super::keeper;
+use super::keeper::{self, CleanupCommand};
 use super::launch::{self, LaunchMode, RunningService};
 use super::log::{self, LogTrimmer};
 use super::monitors::Monitors;
 use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop};
 use crate::environment::Environment;
-use crate::place::{self, NetnsHandle, NetworkTopology, Sandbox};
+use crate::place::{self, ControlGroup, Image, NetnsHandle, NetworkTopology, Sandbox};
 use crate::run_state::{self, CreatedResource, RunState};
 use crate::sweep;
 use crate::system::process::ProcessTable;
@@ -29,6 +32,7 @@ use crate::system::sources::{self, ServiceCommand};
 use crate::system::{self, SampledService, Sampler};
 use crate::telemetry::TelemetrySample;
 
+use container::ServiceContainer;
 use service::LocalService;
 
 /// Default time limit for a service to end after its stop signal.
@@ -65,6 +69,8 @@ pub struct LocalHost {
     /// Running services in start order.
     started: Vec<String>,
     log_trimmer: LogTrimmer,
+    /// Images of the services' containers, which are fetched once.
+    images: Vec<(ContainerSpec, Image)>,
     /// Address at which other machines reach this machine; `None` if they can't reach it.
     address: Option<IpAddr>,
 }
@@ -94,6 +100,7 @@ impl LocalHost {
             network: None,
             started: Vec::new(),
             log_trimmer: LogTrimmer::default(),
+            images: Vec::new(),
             address: None,
         }
     }
@@ -256,11 +263,33 @@ impl LocalHost {
         let table = system::processes();
         let of_service = |(name, service): (&String, &LocalService)| {
             let keeper = service.running.as_ref()?.keeper_pid();
+            if let Some(pids) = service.container.as_ref().and_then(|it| it.processes()) {
+                return Some((name.clone(), pids));
+            }
             let copies_of_prony = usize::from(service.is_isolated());
             let tree = table.descendants(keeper).into_iter().skip(copies_of_prony);
             Some((name.clone(), tree.map(|process| process.pid).collect()))
         };
         self.services.iter().filter_map(of_service).collect()
+    }
+
+    /// Adds to the exit status of a service that the kernel killed one of its processes, if so.
+    fn with_cause(&self, name: &str, status: String) -> String {
+        let Some(service) = self.services.get(name) else {
+            return status;
+        };
+        let container = service.container.as_ref();
+        let contained = container.filter(|it| it.ran_out_of_memory());
+        let group = service.group.as_ref();
+        let exceeded = group.and_then(ControlGroup::exceeded_memory_bytes);
+        match exceeded.or(contained.and(service.memory_bytes)) {
+            Some(bytes) => format!(
+                "{status}; out of memory: the kernel killed a process of the service at its limit, \
+                 memory = {}",
+                number::bytes(bytes as f64)
+            ),
+            None => status,
+        }
     }
 
     fn sampled_services(&self) -> Vec<SampledService> {
@@ -272,6 +301,11 @@ impl LocalHost {
             service: name.clone(),
             keeper: Some(running.keeper_pid()),
             has_init: service.is_isolated(),
+            group: service.accounting().map(Path::to_owned),
+            is_container: service
+                .container
+                .as_ref()
+                .is_some_and(|it| it.group().is_some()),
             follow: service.follow.clone(),
         });
         own.chain(self.monitors.external_services()).collect()
@@ -330,6 +364,34 @@ impl Host for LocalHost {
         let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
         launch::write_files(spec, &service.allocated.files_dir)?;
         service.free_endpoints(&spec.name)?;
+        if let Some(ended) = service.container.take() {
+            ended.remove()?;
+        }
+        let mut starter = None;
+        if let (Some(container), Some(run)) = (&spec.container, &mut self.run) {
+            let known = self
+                .images
+                .iter()
+                .find(|(known, _)| known.is_same_image(container));
+            let image = match known {
+                Some((_, image)) => image.clone(),
+                None => {
+                    let image = container::fetch(&spec.name, container)?;
+                    self.images.push((container.clone(), image.clone()));
+                    image
+                }
+            };
+            let files_dir = &service.allocated.files_dir;
+            let (prepared, spec) =
+                ServiceContainer::prepare(image, spec, container, files_dir, run)?;
+            service.container = Some(prepared);
+            starter = Some(spec);
+        }
+        let launched = starter.as_ref().unwrap_or(spec);
+        service.group = match &mut self.run {
+            Some(run) if !launched.limits.is_empty() => Some(limited_group(launched, run)?),
+            _ => None,
+        };
         let entry = service.sandbox.as_ref().map(Sandbox::entry).transpose()?;
         let mode = match (&entry, service.place) {
             (Some(entry), _) => LaunchMode::Sandbox(entry),
@@ -345,22 +407,36 @@ impl Host for LocalHost {
         keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
+        service.memory_bytes = spec.limits.memory_bytes;
         service.follow = spec.follow.clone();
-        service.command.clone_from(&spec.command);
+        // The files that a container's command names are in the image.
+        let on_machine = spec.container.is_none();
+        service.command = if on_machine {
+            spec.command.clone()
+        } else {
+            Vec::new()
+        };
         service.cwd.clone_from(&spec.cwd);
         service.path = spec.env.get("PATH").cloned();
+        let group = service.group.as_ref();
+        let cleanup = match (&service.container, group) {
+            (Some(container), _) => CleanupCommand::new(container.removal()),
+            (None, Some(group)) => group.removal().and_then(CleanupCommand::new),
+            (None, None) => None,
+        };
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
         // Counters include the thread that opens them and all processes that this thread starts.
         // Use a new thread, which starts nothing else.
-        let launched = std::thread::scope(|scope| {
+        let result = std::thread::scope(|scope| {
             let launch = || {
                 let counters = monitors.counters_of_descendants();
-                launch::launch(spec, mode, default_cores, &log).map(|running| (running, counters))
+                launch::launch(launched, mode, group, cleanup, default_cores, &log)
+                    .map(|running| (running, counters))
             };
             scope.spawn(launch).join()
         });
         let (running, counters) =
-            launched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         (service.running, service.counters) = (Some(running), counters);
         self.log_trimmer.watch(&log);
         self.started.push(spec.name.clone());
@@ -386,6 +462,9 @@ impl Host for LocalHost {
         self.record_processes(&table);
         let ended_without_daemon = |service: &mut LocalService| {
             service.open_sockets();
+            if let Some(container) = &mut service.container {
+                container.find_group();
+            }
             let copies_of_prony = usize::from(service.is_isolated());
             let running = service.running.as_mut()?;
             let left = table.descendants(running.keeper_pid()).len();
@@ -400,7 +479,7 @@ impl Host for LocalHost {
             None => Ok(()),
             Some(status) => Err(ServiceExit {
                 service: name.to_owned(),
-                status,
+                status: self.with_cause(name, status),
                 log_tail: self.log_tail(name, LOG_TAIL_LINES),
             }),
         }
@@ -494,7 +573,8 @@ impl Host for LocalHost {
                 files_dir: &service.allocated.files_dir,
                 path: service.path.as_deref(),
             };
-            let sources = sources::service_sources(&command, &programs);
+            let mut sources = sources::service_sources(&command, &programs);
+            sources.image = service.container.as_ref().map(|it| it.image.facts.clone());
             environment.sources.insert(name.clone(), sources);
         }
         if let Some(network) = &self.network {
@@ -514,6 +594,16 @@ impl Host for LocalHost {
             None => Err(HostError::NotAllocated(format!("named place {place}"))),
         }
     }
+}
+
+/// Creates the control group of a service with limits.
+fn limited_group(spec: &ServiceSpec, run: &mut RunState) -> Result<ControlGroup, HostError> {
+    let name = format!("{}-{}", run.resource_prefix(), spec.name.replace('/', "_"));
+    ControlGroup::make(&name, &spec.limits, run).map_err(|(key, reason)| HostError::Limit {
+        service: spec.name.clone(),
+        key,
+        reason: reason.to_string(),
+    })
 }
 
 impl Drop for LocalHost {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_plan::service::{AllocatedService, Endpoint, FollowSpec, PlaceKind, PortProtocol};
 
+use super::container::ServiceContainer;
 use crate::host::HostError;
 use crate::host::launch::RunningService;
-use crate::place::Sandbox;
+use crate::place::{ControlGroup, Sandbox};
 use crate::system::hardware::CounterGroup;
 use crate::system::port;
 
@@ -22,7 +23,13 @@ pub(super) struct LocalService {
     pub(super) running: Option<RunningService>,
     /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
+    /// Memory limit that the plan sets.
+    pub(super) memory_bytes: Option<u64>,
     pub(super) follow: FollowSpec,
+    /// Control group of the service; `None` if the plan sets no limit.
+    pub(super) group: Option<ControlGroup>,
+    /// Container of the service; `None` without one.
+    pub(super) container: Option<ServiceContainer>,
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) cwd: PathBuf,
@@ -48,7 +55,10 @@ impl LocalService {
             sandbox,
             running: None,
             cores: Vec::new(),
+            memory_bytes: None,
             follow: FollowSpec::default(),
+            group: None,
+            container: None,
             command: Vec::new(),
             cwd: PathBuf::new(),
             path: None,
@@ -56,6 +66,14 @@ impl LocalService {
             log: None,
             recorded: HashSet::new(),
         }
+    }
+
+    /// Returns the folder of the control group that counts the service's CPU time.
+    pub(super) fn accounting(&self) -> Option<&Path> {
+        let container = self.container.as_ref();
+        let container = container.and_then(ServiceContainer::group);
+        let own = || self.group.as_ref().and_then(ControlGroup::accounting);
+        container.or_else(own)
     }
 
     /// Returns true if the service's network and process IDs are separate from the host's. The

@@ -7,20 +7,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prony_plan::service::FollowSpec;
 
-use crate::system::proc_files;
 use crate::system::process::{Process, ProcessTable};
+use crate::system::{group_usage, proc_files};
 
-/// Mount points of control groups: version 2, version 2 in hybrid mode, and version 1.
-const CGROUP_ROOTS: [&str; 5] = [
+/// Mount points of control groups: version 2, and hierarchies of version 1 and of hybrid systems,
+/// those that count CPU time first.
+const CGROUP_ROOTS: [&str; 6] = [
     "/sys/fs/cgroup",
+    "/sys/fs/cgroup/cpuacct",
+    "/sys/fs/cgroup/cpu,cpuacct",
     "/sys/fs/cgroup/unified",
     "/sys/fs/cgroup/systemd",
-    "/sys/fs/cgroup/cpuacct",
     "/sys/fs/cgroup/pids",
 ];
-
-/// Maximum depth of nested control groups.
-const GROUP_DEPTH_MAX: usize = 16;
 
 /// Tolerance, in seconds, for comparing the start time of a process with the modification time of a
 /// file.
@@ -31,24 +30,38 @@ const CLOCK_SLACK_S: f64 = 2.0;
 pub(super) struct FollowedProcesses<'a> {
     /// Processes that the service's `follow` setting describes.
     pub(super) processes: Vec<&'a Process>,
-    /// Total, user and kernel CPU seconds of the control group, including ended processes; `None`
-    /// if the group doesn't report them or no group is followed.
+    /// Total, user and kernel CPU seconds of the control groups, including ended processes; `None`
+    /// if no group reports them.
     pub(super) group_cpu_s: Option<(f64, f64, f64)>,
-    in_group: HashSet<i32>,
+    /// True if the service's own control group counts the CPU time of the whole process tree.
+    pub(super) counts_tree: bool,
+    /// Processes whose CPU time `group_cpu_s` includes.
+    counted: HashSet<i32>,
 }
 
 impl<'a> FollowedProcesses<'a> {
-    /// Finds the processes that `follow` describes.
-    pub(super) fn find(follow: &FollowSpec, table: &'a ProcessTable) -> Self {
+    /// Finds the processes that `follow` describes, and those of the service's own control group.
+    pub(super) fn find(
+        follow: &FollowSpec,
+        own_group: Option<&Path>,
+        table: &'a ProcessTable,
+    ) -> Self {
         let mut found = Self::default();
-        if let Some(folder) = follow.cgroup.as_ref().and_then(|path| group_folder(path)) {
-            read_group(&folder, GROUP_DEPTH_MAX, &mut found.in_group);
-            found.group_cpu_s =
-                file_text(&folder.join("cpu.stat")).and_then(|t| proc_files::cgroup_cpu_s(&t));
-            found
-                .processes
-                .extend(found.in_group.iter().filter_map(|pid| table.get(*pid)));
+        let mut in_groups = HashSet::new();
+        let followed = follow.cgroup.as_ref().and_then(|path| group_folder(path));
+        for folder in followed.as_deref().into_iter().chain(own_group) {
+            let members = group_usage::members(folder);
+            if let Some(cpu_s) = group_usage::cpu_s(folder) {
+                let sum = found.group_cpu_s.unwrap_or_default();
+                found.group_cpu_s = Some((sum.0 + cpu_s.0, sum.1 + cpu_s.1, sum.2 + cpu_s.2));
+                found.counts_tree |= Some(folder) == own_group;
+                found.counted.extend(&members);
+            }
+            in_groups.extend(members);
         }
+        found
+            .processes
+            .extend(in_groups.iter().filter_map(|pid| table.get(*pid)));
         let root = follow
             .pid_file
             .as_ref()
@@ -56,7 +69,7 @@ impl<'a> FollowedProcesses<'a> {
         if let Some(root) = root {
             let below = table.descendants(root.pid);
             for process in std::iter::once(root).chain(below) {
-                if !found.in_group.contains(&process.pid) {
+                if !in_groups.contains(&process.pid) {
                     found.processes.push(process);
                 }
             }
@@ -69,9 +82,9 @@ impl<'a> FollowedProcesses<'a> {
         self.processes.iter().map(|process| process.pid)
     }
 
-    /// Returns true if the control group's CPU total includes the process.
-    pub(super) fn is_in_group(&self, pid: i32) -> bool {
-        self.group_cpu_s.is_some() && self.in_group.contains(&pid)
+    /// Returns true if the control groups' CPU total includes the process.
+    pub(super) fn is_counted(&self, pid: i32) -> bool {
+        self.counted.contains(&pid)
     }
 
     /// Iterates over the followed processes that are not in `tree`.
@@ -94,21 +107,6 @@ fn group_folder(path: &str) -> Option<PathBuf> {
         .iter()
         .map(|root| Path::new(root).join(below))
         .find(is_group)
-}
-
-fn read_group(folder: &Path, deeper: usize, pids: &mut HashSet<i32>) {
-    let members = file_text(&folder.join("cgroup.procs")).unwrap_or_default();
-    pids.extend(
-        members
-            .lines()
-            .filter_map(|line| line.trim().parse::<i32>().ok()),
-    );
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
-        if deeper > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            read_group(&entry.path(), deeper - 1, pids);
-        }
-    }
 }
 
 /// Returns the process that a pid file names. If the file is stale, its ID may now belong to
@@ -149,7 +147,7 @@ mod tests {
         let path = folder.path().join("pid");
         std::fs::write(&path, format!("{}\n", std::process::id())).unwrap();
         let table = super::super::processes();
-        let pids: Vec<i32> = FollowedProcesses::find(&follow(&path), &table)
+        let pids: Vec<i32> = FollowedProcesses::find(&follow(&path), None, &table)
             .pids()
             .collect();
         assert_eq!(pids.first(), Some(&std::process::id().cast_signed()));
@@ -161,7 +159,7 @@ mod tests {
             .set_modified(old)
             .unwrap();
         assert_eq!(
-            FollowedProcesses::find(&follow(&path), &table)
+            FollowedProcesses::find(&follow(&path), None, &table)
                 .pids()
                 .count(),
             0
@@ -169,7 +167,7 @@ mod tests {
         for rubbish in ["", "x\n", "-1", "99999999999"] {
             std::fs::write(&path, rubbish).unwrap();
             assert_eq!(
-                FollowedProcesses::find(&follow(&path), &table)
+                FollowedProcesses::find(&follow(&path), None, &table)
                     .pids()
                     .count(),
                 0,
@@ -177,7 +175,7 @@ mod tests {
             );
         }
         assert_eq!(
-            FollowedProcesses::find(&follow(Path::new("/nonexistent")), &table)
+            FollowedProcesses::find(&follow(Path::new("/nonexistent")), None, &table)
                 .pids()
                 .count(),
             0
@@ -191,7 +189,7 @@ mod tests {
             cgroup: Some("no-such-group/at-all".to_owned()),
             ..FollowSpec::default()
         };
-        let found = FollowedProcesses::find(&wanted, &table);
+        let found = FollowedProcesses::find(&wanted, None, &table);
         assert_eq!((found.pids().count(), found.group_cpu_s), (0, None));
     }
 }

@@ -27,6 +27,11 @@ pub(crate) struct SampledService {
     pub(crate) keeper: Option<i32>,
     /// True if the first process below the keeper is a copy of prony, as in a process namespace.
     pub(crate) has_init: bool,
+    /// Folder of the control group that prony created for the service and that counts CPU time.
+    pub(crate) group: Option<PathBuf>,
+    /// True if the service is the processes that `follow` describes, without those of the keeper's
+    /// tree, which manage the container.
+    pub(crate) is_container: bool,
     /// Processes of the service outside the keeper's tree.
     pub(crate) follow: FollowSpec,
 }
@@ -38,6 +43,8 @@ impl SampledService {
             service: service.to_owned(),
             keeper: None,
             has_init: false,
+            group: None,
+            is_container: false,
             follow: follow.clone(),
         }
     }
@@ -99,7 +106,8 @@ impl Sampler {
         let mut services_cpu_s = 0.0;
         let mut known = vec![std::process::id().cast_signed()];
         for service in watched {
-            let followed = FollowedProcesses::find(&service.follow, table);
+            let followed =
+                FollowedProcesses::find(&service.follow, service.group.as_deref(), table);
             let tree = service
                 .keeper
                 .map(|keeper| table.descendants(keeper))
@@ -107,6 +115,11 @@ impl Sampler {
             known.extend(service.keeper);
             known.extend(tree.iter().map(|process| process.pid));
             known.extend(followed.pids());
+            let tree = if service.is_container {
+                Vec::new()
+            } else {
+                tree
+            };
             let sample = self.service_sample(service, table, &tree, &followed, &mut nets);
             services_cpu_s += sample.cpu_s;
             services.insert(service.service.clone(), sample);
@@ -145,7 +158,8 @@ impl Sampler {
             .services
             .entry((service.service.clone(), service.keeper))
             .or_default();
-        let keeper = service.keeper.and_then(|keeper| table.get(keeper));
+        let keeper = service.keeper.filter(|_| !service.is_container);
+        let keeper = keeper.and_then(|keeper| table.get(keeper));
         // The first process of a process namespace is a copy of prony, which is not part of the
         // service.
         let init = service
@@ -172,8 +186,15 @@ impl Sampler {
             .chain(followed.outside(tree));
         let counted: Vec<&Process> = counted.collect();
         sample.io = io_counters(&counted);
-        memory.cpu(counted.into_iter(), followed, &mut sample);
+        // Outside the service's group, the keeper and the first process have waited for processes of
+        // the group, whose CPU time they would count again.
+        let waited =
+            |process: &&Process| Some(process.pid) == service.keeper || Some(process.pid) == init;
+        let counted = counted.into_iter();
+        let counted = counted.filter(|process| !(followed.counts_tree && waited(process)));
+        memory.cpu(counted, followed, &mut sample);
         sample.throttling = memory.throttling(&members);
+        sample.memory_events = memory.memory_events(&members);
         (sample.voluntary_switches, sample.involuntary_switches) = memory.switches();
         sample.processes = members.len() as u64;
         sample.threads = members.iter().map(|process| process.threads).sum();

@@ -8,10 +8,11 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use prony_load::{CpuQuotas, QuotaCounters};
-use prony_record::Throttling;
+use prony_record::{MemoryEvents, Throttling};
 
 use super::follow::FollowedProcesses;
 use super::proc_dir;
+use crate::system::group_usage::MemoryGroup;
 use crate::system::proc_files;
 use crate::system::process::Process;
 use crate::telemetry::{MemoryKind, ServiceSample};
@@ -35,6 +36,9 @@ pub(super) struct ServiceHistory {
     next_memory: Option<Instant>,
     /// Quotas of the service, and their counters at the first sample.
     quotas: Option<(CpuQuotas, QuotaCounters)>,
+    /// Group whose memory limit applies to the service, and its events at the first sample; `None`
+    /// inside if there is no limit.
+    memory_limit: Option<Option<(MemoryGroup, MemoryEvents)>>,
     text: Vec<u8>,
     path: String,
 }
@@ -59,6 +63,20 @@ impl ServiceHistory {
             (quotas, counters)
         });
         quotas.counters().since(before)
+    }
+
+    /// Returns how often the service reached its memory limit since the first call.
+    pub(super) fn memory_events(&mut self, members: &[&Process]) -> Option<MemoryEvents> {
+        let first = members.first();
+        if self.memory_limit.is_none() {
+            let limit = MemoryGroup::of_process(first?.pid);
+            self.memory_limit = Some(limit.and_then(|group| {
+                let events = group.events()?;
+                Some((group, events))
+            }));
+        }
+        let (group, before) = self.memory_limit.as_ref()?.as_ref()?;
+        Some(group.events()?.since(before))
     }
 
     /// Reads the counters of every thread from two small files in the thread's folder in /proc.
@@ -158,7 +176,7 @@ impl ServiceHistory {
         sample: &mut ServiceSample,
     ) {
         let mut cpu_s = 0.0;
-        for process in processes.filter(|process| !followed.is_in_group(process.pid)) {
+        for process in processes.filter(|process| !followed.is_counted(process.pid)) {
             let key = (process.pid, process.start);
             let run_ns = self.run_ns.get(&key).copied().unwrap_or(0)
                 + self.ended_run_ns.get(&key).copied().unwrap_or(0);

@@ -4,6 +4,8 @@ use super::BASE;
 use crate::finding::Severity::{Error, Note, Warning};
 use crate::finding::figures::figures;
 use crate::finding::{FindingInfo, WithheldVerdicts};
+use crate::memory_events::MemoryEvents;
+use crate::number;
 use crate::throttling::Throttling;
 
 pub(in crate::finding) const SERVICE_ENDED: FindingInfo = FindingInfo {
@@ -78,6 +80,63 @@ figures! {
          unless it is what you are comparing.",
         subject.service("Service"),
         it.throttling.text()
+    )
+}
+
+pub(in crate::finding) const SERVICE_OUT_OF_MEMORY: FindingInfo = FindingInfo {
+    seen: "The kernel killed a process of a service because it exceeded the memory limit of its control group (cgroup).",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "The kernel's counter of the service's group (`oom_kill`) rose during the trial. The \
+        killed process's requests failed, and the service may have started another process in its \
+        place.",
+    action: "Raise `memory`, or make the service use less memory.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
+figures! {
+    /// A service whose memory limit ended one of its processes.
+    ServiceOutOfMemory {
+        /// Events at the memory limit of the service's control group during the trial.
+        events: MemoryEvents = worst_memory,
+    }
+    |it, subject| format!(
+        "{} ran out of memory: the kernel killed {} of its processes, because they used more than \
+         the limit of their control group ({}). Raise the limit, or make the service use less \
+         memory.",
+        subject.service("Service"),
+        number::count(it.events.oom_kills),
+        number::bytes(it.events.limit_bytes as f64)
+    )
+}
+
+pub(in crate::finding) const SERVICE_MEMORY_LIMITED: FindingInfo = FindingInfo {
+    seen: "A service reached the memory limit of its control group (cgroup).",
+    severities: &[(Warning, "")],
+    meaning: "Each time, the kernel reclaimed memory from the group before it gave the service more: \
+        it dropped cached files, which must then be read from the disk again. This costs the \
+        service time.",
+    action: "Raise `memory`, unless it is what you are comparing.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
+figures! {
+    /// A service that reached its memory limit without losing a process.
+    ServiceMemoryLimited {
+        /// Events at the memory limit of the service's control group during the trial.
+        events: MemoryEvents = worst_memory,
+    }
+    |it, subject| format!(
+        "{} reached the memory limit of its control group ({}) {} times, and the kernel had to \
+         reclaim memory each time, such as cached files. Raise the limit, unless it is what you are \
+         comparing.",
+        subject.service("Service"),
+        number::bytes(it.events.limit_bytes as f64),
+        number::count(it.events.limit_hits)
     )
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::finding::Severity::{Error, Warning};
 use crate::finding::{Finding, FindingKind, Severity, Subject};
+use crate::memory_events::MemoryEvents;
 use crate::throttling::Throttling;
 
 fn about_web<F: FindingKind>(severity: Severity, figures: &F) -> String {
@@ -37,9 +38,26 @@ fn services_are_named_in_quotes() {
     };
     assert_eq!(
         about_web(Warning, &ServiceThrottled { throttling }),
-        "Service \"web\" was stopped in 196 of 299 periods of its CPU quota (0.50 cores), together \
-         with every other program of its control group. Raise the quota, unless it is what you are \
+        "Service \"web\" was throttled in 66% of the periods of its CPU quota (196 of 299; 0.50 \
+         cores), together with every other program of its control group. Raise the quota, unless it is what you are \
          comparing."
+    );
+    let events = MemoryEvents {
+        limit_bytes: 64 << 20,
+        limit_hits: 1200,
+        oom_kills: 2,
+    };
+    assert_eq!(
+        about_web(Severity::Error, &ServiceOutOfMemory { events }),
+        "Service \"web\" ran out of memory: the kernel killed 2 of its processes, because they used \
+         more than the limit of their control group (64.0 MiB). Raise the limit, or make the service \
+         use less memory."
+    );
+    assert_eq!(
+        about_web(Warning, &ServiceMemoryLimited { events }),
+        "Service \"web\" reached the memory limit of its control group (64.0 MiB) 1,200 times, and the \
+         kernel had to reclaim memory each time, such as cached files. Raise the limit, unless it is \
+         what you are comparing."
     );
     assert_eq!(
         Finding::of(Warning, &NotIdle { percent: 12.4 }).text,

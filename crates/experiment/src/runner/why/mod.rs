@@ -281,8 +281,10 @@ fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
 /// Returns the findings that could explain a difference because only one of the variants has them.
 fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
     let mut found: Vec<OneSidedFinding> = Vec::new();
-    for (finding, variants) in input.findings {
-        let has = |side: &usize| variants.contains(side);
+    for (finding, _) in input.findings {
+        // Each variant may have a finding of its own with the same ID.
+        let same = input.findings.iter().filter(|(it, _)| it.id == finding.id);
+        let has = |side: &usize| same.clone().any(|(_, variants)| variants.contains(side));
         let which: Vec<bool> = input.sides.iter().map(has).collect();
         let name = match which.as_slice() {
             [true, false] => names[0],

@@ -418,8 +418,16 @@ fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
     let crypto = Finding::stored(FindingId::CryptoUnaccelerated, Severity::Warning, "slow");
     let noisy = Finding::stored(FindingId::NoisyMachine, Severity::Warning, "noise");
     let errors = Finding::stored(FindingId::Errors, Severity::Note, "some failed");
-    let found: [FindingOfVariants<'_>; 3] =
-        [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
+    // Both variants have this finding, each with its own figures.
+    let delayed = ["40 ms", "44 ms"]
+        .map(|text| Finding::stored(FindingId::DelayedAcks, Severity::Warning, text));
+    let found: [FindingOfVariants<'_>; 5] = [
+        (&crypto, &[TCP]),
+        (&noisy, &[TCP]),
+        (&errors, &[TCP, UNIX]),
+        (&delayed[0], &[TCP]),
+        (&delayed[1], &[UNIX]),
+    ];
     let metrics = [
         (Metric::RatePerS, 200.0, 1_000.0),
         (Metric::ServerCpuUserUsPerRequest, 5_000.0, 1_000.0),

@@ -62,11 +62,11 @@ const CONCURRENT_READS: usize = 64;
 /// Period during which the server detects duplicates of a message.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
-/// Maximum number of attempts to create a stream.
-const CREATE_ATTEMPTS: u32 = 3;
+/// Maximum number of attempts if the server rejects a request.
+const ATTEMPTS_MAX: u32 = 4;
 
-/// Pause between attempts to create a stream.
-const CREATE_PAUSE: Duration = Duration::from_millis(200);
+/// Pause between these attempts.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(200);
 
 impl NatsLink {
     /// Creates the buckets and streams of a fleet on the server. Keeps existing ones.
@@ -113,26 +113,20 @@ impl NatsLink {
     /// Creates a stream, or adds limits to a stream that an earlier version created.
     fn make(&self, config: stream::Config) -> Result<(), LinkError> {
         let name = config.name.clone();
-        let mut attempt = 1;
-        let is = loop {
+        let made = retried(|| {
             let made = self.jetstream.get_or_create_stream(config.clone());
-            match self.wait(&name, RESPONSE_TIMEOUT, made) {
-                Ok(stream) => break stream.cached_info().config.clone(),
-                // If several processes connect to a new server at the same time, they all create
-                // the same streams, and the server rejects some of the requests.
-                Err(LinkError::Refused(_)) if attempt < CREATE_ATTEMPTS => {
-                    std::thread::sleep(CREATE_PAUSE);
-                }
-                Err(LinkError::Refused(why)) if why.contains(NO_SPACE) => {
-                    return Err(LinkError::Refused(format!(
-                        "{why}; a fleet reserves {STORED_GIB_MAX} GiB of its JetStream storage, so set \
-                         `max_file_store` to at least that (by default, it is 75% of the free disk \
-                         space)"
-                    )));
-                }
-                Err(error) => return Err(error),
+            self.wait(&name, RESPONSE_TIMEOUT, made)
+        });
+        let is = match made {
+            Ok(stream) => stream.cached_info().config.clone(),
+            Err(LinkError::Refused(why)) if why.contains(NO_SPACE) => {
+                return Err(LinkError::Refused(format!(
+                    "{why}; a fleet reserves {STORED_GIB_MAX} GiB of its JetStream storage, so set \
+                     `max_file_store` to at least that (by default, it is 75% of the free disk \
+                     space)"
+                )));
             }
-            attempt += 1;
+            Err(error) => return Err(error),
         };
         let limits = |config: &stream::Config| (config.max_bytes, config.max_message_size);
         if limits(&is) == limits(&config) {
@@ -185,13 +179,18 @@ impl NatsLink {
         headers: async_nats::HeaderMap,
         payload: Bytes,
     ) -> Result<(), LinkError> {
-        let stored = async {
-            let sent = self
-                .jetstream
-                .publish_with_headers(subject.to_owned(), headers, payload);
-            sent.await?.await
-        };
-        self.wait(subject, RESPONSE_TIMEOUT, stored).map(|_| ())
+        // Storing a message again does no harm: a key has one value, and messages have numbers.
+        retried(|| {
+            let stored = async {
+                let sent = self.jetstream.publish_with_headers(
+                    subject.to_owned(),
+                    headers.clone(),
+                    payload.clone(),
+                );
+                sent.await?.await
+            };
+            self.wait(subject, RESPONSE_TIMEOUT, stored).map(|_| ())
+        })
     }
 
     /// Removes all messages on a subject from a stream, and returns their number.
@@ -200,11 +199,14 @@ impl NatsLink {
     ///
     /// See [`LinkError`].
     pub fn purge(&self, stream: &str, subject: &str) -> Result<u64, LinkError> {
-        let purged = async {
-            let stream = self.jetstream.get_stream(stream).await.map_err(boxed)?;
-            stream.purge().filter(subject).await.map_err(boxed)
-        };
-        Ok(self.wait(stream, 2 * RESPONSE_TIMEOUT, purged)?.purged)
+        let purged = retried(|| {
+            let purged = async {
+                let stream = self.jetstream.get_stream(stream).await.map_err(boxed)?;
+                stream.purge().filter(subject).await.map_err(boxed)
+            };
+            self.wait(stream, 2 * RESPONSE_TIMEOUT, purged)
+        });
+        Ok(purged?.purged)
     }
 
     /// Returns all keys of a bucket with their values.
@@ -243,25 +245,27 @@ impl NatsLink {
     /// time.
     fn read_entries(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
         let prefix = format!("$KV.{bucket}.");
-        let all = async {
-            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
-            let info = store.stream.info_with_subjects(format!("{prefix}>"));
-            let subjects = info.await.map_err(boxed)?;
-            let entries = subjects.map_err(boxed).map_ok(|(subject, _)| {
-                let key = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
-                store.entry(key).map_err(boxed)
-            });
-            // The list of subjects panics if it is polled after an error. `try_buffered` ends at
-            // the first error without polling again.
-            let mut entries = entries.try_buffered(CONCURRENT_READS);
-            let mut read_entries = Vec::new();
-            while let Some(entry) = entries.try_next().await? {
-                // The entry may have expired after its key was listed.
-                read_entries.extend(entry.filter(is_put));
-            }
-            Ok::<_, BoxedError>(read_entries)
-        };
-        self.wait(bucket, 2 * RESPONSE_TIMEOUT, all)
+        retried(|| {
+            let all = async {
+                let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
+                let info = store.stream.info_with_subjects(format!("{prefix}>"));
+                let subjects = info.await.map_err(boxed)?;
+                let entries = subjects.map_err(boxed).map_ok(|(subject, _)| {
+                    let key = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
+                    store.entry(key).map_err(boxed)
+                });
+                // The list of subjects panics if it is polled after an error. `try_buffered` ends at
+                // the first error without polling again.
+                let mut entries = entries.try_buffered(CONCURRENT_READS);
+                let mut read_entries = Vec::new();
+                while let Some(entry) = entries.try_next().await? {
+                    // The entry may have expired after its key was listed.
+                    read_entries.extend(entry.filter(is_put));
+                }
+                Ok::<_, BoxedError>(read_entries)
+            };
+            self.wait(bucket, 2 * RESPONSE_TIMEOUT, all)
+        })
     }
 
     /// Returns the value of a key, if it exists.
@@ -270,11 +274,13 @@ impl NatsLink {
     ///
     /// See [`LinkError`].
     pub fn entry(&self, bucket: &str, key: &str) -> Result<Option<Bytes>, LinkError> {
-        let entry = async {
-            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
-            store.get(key).await.map_err(boxed)
-        };
-        self.wait(bucket, RESPONSE_TIMEOUT, entry)
+        retried(|| {
+            let entry = async {
+                let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
+                store.get(key).await.map_err(boxed)
+            };
+            self.wait(bucket, RESPONSE_TIMEOUT, entry)
+        })
     }
 
     /// Returns the number of stored result messages for each subject.
@@ -283,21 +289,23 @@ impl NatsLink {
     ///
     /// See [`LinkError`].
     pub fn stored(&self) -> Result<Vec<(String, u64)>, LinkError> {
-        let counted = async {
-            let stream = self
-                .jetstream
-                .get_stream(RESULTS_STREAM)
-                .await
-                .map_err(boxed)?;
-            let mut subjects = stream.info_with_subjects(">").await.map_err(boxed)?;
-            let mut counts = Vec::new();
-            while let Some(counted) = subjects.next().await {
-                let (subject, count) = counted.map_err(boxed)?;
-                counts.push((subject, count as u64));
-            }
-            Ok::<_, BoxedError>(counts)
-        };
-        self.wait(RESULTS_STREAM, 2 * RESPONSE_TIMEOUT, counted)
+        retried(|| {
+            let counted = async {
+                let stream = self
+                    .jetstream
+                    .get_stream(RESULTS_STREAM)
+                    .await
+                    .map_err(boxed)?;
+                let mut subjects = stream.info_with_subjects(">").await.map_err(boxed)?;
+                let mut counts = Vec::new();
+                while let Some(counted) = subjects.next().await {
+                    let (subject, count) = counted.map_err(boxed)?;
+                    counts.push((subject, count as u64));
+                }
+                Ok::<_, BoxedError>(counts)
+            };
+            self.wait(RESULTS_STREAM, 2 * RESPONSE_TIMEOUT, counted)
+        })
     }
 
     /// Reads the stored results of a subject from the beginning, and then new ones.
@@ -306,25 +314,40 @@ impl NatsLink {
     ///
     /// See [`LinkError`].
     pub fn replay(&self, subject: &str) -> Result<StoredMessages, LinkError> {
-        let consumer = async {
-            let stream = self
-                .jetstream
-                .get_stream(RESULTS_STREAM)
-                .await
-                .map_err(boxed)?;
-            let config = jetstream::consumer::pull::OrderedConfig {
-                filter_subject: subject.to_owned(),
-                ..Default::default()
+        let messages = retried(|| {
+            let consumer = async {
+                let stream = self
+                    .jetstream
+                    .get_stream(RESULTS_STREAM)
+                    .await
+                    .map_err(boxed)?;
+                let config = jetstream::consumer::pull::OrderedConfig {
+                    filter_subject: subject.to_owned(),
+                    ..Default::default()
+                };
+                let consumer = stream.create_consumer(config).await.map_err(boxed)?;
+                consumer.messages().await.map_err(boxed)
             };
-            let consumer = stream.create_consumer(config).await.map_err(boxed)?;
-            consumer.messages().await.map_err(boxed)
-        };
-        let messages = self.wait(RESULTS_STREAM, RESPONSE_TIMEOUT, consumer)?;
+            self.wait(RESULTS_STREAM, RESPONSE_TIMEOUT, consumer)
+        })?;
         Ok(StoredMessages {
             messages: Box::new(messages),
             runtime: self.runtime.clone(),
         })
     }
+}
+
+/// Repeats a call that the server rejects. It also rejects valid requests for a moment: if several
+/// processes create the same streams at the same time, and while it reloads its configuration, as it
+/// does whenever an agent enrolls.
+fn retried<T>(mut call: impl FnMut() -> Result<T, LinkError>) -> Result<T, LinkError> {
+    for _ in 1..ATTEMPTS_MAX {
+        match call() {
+            Err(LinkError::Refused(_)) => std::thread::sleep(ATTEMPT_PAUSE),
+            ended => return ended,
+        }
+    }
+    call()
 }
 
 /// Returns the name of the stream that implements a bucket.
@@ -383,4 +406,40 @@ impl std::error::Error for BoxedError {
 
 fn boxed(error: impl std::error::Error + Send + Sync + 'static) -> BoxedError {
     BoxedError(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> LinkError {
+        LinkError::Refused("prony_agents: no responders".to_owned())
+    }
+
+    #[test]
+    fn a_rejected_call_is_repeated_and_a_lost_connection_is_reported_at_once() {
+        let mut rejections = vec![refused(), refused()];
+        let mut calls = 0;
+        let ended = retried(|| {
+            calls += 1;
+            rejections.pop().map_or(Ok(calls), Err)
+        });
+        assert_eq!(ended.unwrap(), 3);
+
+        let mut calls = 0;
+        let rejected = retried(|| {
+            calls += 1;
+            Err::<(), _>(refused())
+        });
+        assert!(matches!(rejected, Err(LinkError::Refused(_))));
+        assert_eq!(calls, ATTEMPTS_MAX);
+
+        let mut calls = 0;
+        let missing = retried(|| {
+            calls += 1;
+            Err::<(), _>(LinkError::NoResponders("prony.agent".to_owned()))
+        });
+        assert!(matches!(missing, Err(LinkError::NoResponders(_))));
+        assert_eq!(calls, 1);
+    }
 }

@@ -276,3 +276,28 @@ impl Control {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use prony_record::{MeasuredPart, Recorder};
+
+    use super::*;
+
+    #[test]
+    fn workers_publish_while_a_reader_collects() {
+        let control = Control::new(64);
+        control.watch();
+        let end = Nanos::from_secs(1);
+        let meter = Meter::new(Nanos::ZERO, end, 1);
+        // A reader holds this lock while it merges what all workers have published.
+        let collected = control.gather();
+        for counter in &control.counters {
+            let mut recorder = Recorder::new(MeasuredPart::DueFrom(Nanos::ZERO));
+            counter.begin(&mut recorder);
+            assert!(counter.publish(&mut recorder, end, &meter));
+        }
+        drop(collected);
+        assert_eq!(control.take().span, Some((Nanos::ZERO, end)));
+        assert_eq!(control.complete_until(), end);
+    }
+}

@@ -5,6 +5,7 @@ mod connections;
 mod counts;
 mod invariants;
 mod latency;
+mod many_workers;
 mod pacing;
 mod pipelining;
 mod preconnect;

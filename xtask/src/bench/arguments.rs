@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::rows::{Http, Row, Section, Security};
+use super::rows::{Http, Row, Security};
 use super::server::Endpoint;
 use super::server::link::SOURCES;
 use super::tool::Tool;
@@ -235,7 +235,7 @@ fn prony(tool: Tool, run: &RunParameters) -> String {
     if row.security == Security::Full {
         line.push_str(" --no-resumption");
     }
-    if row.section == Section::Bypass {
+    if row.is_far() {
         line.push_str(match tool {
             Tool::PronyUring => " --io uring",
             Tool::PronyBusyPoll => " --io xdp --interface near --busy-poll",

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::figures::{Measure, Spread, Values, interval, line_of};
+use super::figures::{LatenessCurve, Measure, Spread, Values, add_point, interval, line_of};
 use super::rows::{Row, ServerKind};
 use super::tool::Tool;
 use crate::random::RandomNumbers;
@@ -17,13 +17,15 @@ pub(super) struct Run {
     pub(super) values: Values,
     /// Facts that are shown below the tables.
     pub(super) remarks: Vec<String>,
+    /// Lateness of an open loop by rate, if the run tried several.
+    pub(super) curve: LatenessCurve,
 }
 
 impl Run {
     pub(super) fn of(values: impl Into<Values>) -> Run {
         Run {
             values: values.into(),
-            remarks: Vec::new(),
+            ..Run::default()
         }
     }
 }
@@ -58,6 +60,8 @@ pub(super) struct Outcome {
     pub(super) rotations: Vec<Rotation>,
     /// Remarks about tools: a reason for omitting one, a deviation, or a failed run.
     pub(super) notes: Vec<(Tool, String)>,
+    /// Lateness by rate of each tool that was tried at several rates.
+    pub(super) curves: BTreeMap<Tool, LatenessCurve>,
 }
 
 /// Checks every tool once, then runs the suitable tools in each rotation, in random order.
@@ -75,6 +79,7 @@ pub(super) fn rotate(
         tools: BTreeSet::new(),
         rotations: Vec::new(),
         notes: Vec::new(),
+        curves: BTreeMap::new(),
     };
     let label = outcome.named(row.id);
     let mut order = Vec::new();
@@ -102,6 +107,9 @@ pub(super) fn rotate(
                 Ok(run) => {
                     let remarks = run.remarks.into_iter().map(|remark| (tool, remark));
                     outcome.notes.extend(remarks);
+                    for (rate, late) in run.curve {
+                        add_point(outcome.curves.entry(tool).or_default(), rate, late);
+                    }
                     let text = line_of(&run.values);
                     rotation.insert(tool, run.values);
                     text
@@ -184,6 +192,7 @@ pub(super) mod tests {
             tools: rotations.iter().flat_map(|r| r.keys().copied()).collect(),
             rotations,
             notes: Vec::new(),
+            curves: BTreeMap::new(),
         }
     }
 
@@ -248,7 +257,7 @@ pub(super) mod tests {
             let base = if tool == Tool::Floor { 10.0 } else { 12.0 };
             Ok(Run {
                 values: [(Measure::Cost, base * (1.0 + runs as f64))].into(),
-                remarks: Vec::new(),
+                ..Run::default()
             })
         }
     }

@@ -81,6 +81,26 @@ impl Measure {
     }
 }
 
+/// Percentiles of the lateness of requests, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Lateness {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) p999: f64,
+}
+
+/// The lateness at each rate that was tried, in requests per second.
+pub(super) type LatenessCurve = BTreeMap<u32, Lateness>;
+
+/// Adds a point to a curve. Of several attempts at a rate, the one with the lowest p99 remains,
+/// because other work on the machine can only increase lateness.
+pub(super) fn add_point(curve: &mut LatenessCurve, rate: u32, late: Lateness) {
+    let best = curve.entry(rate).or_insert(late);
+    if late.p99 < best.p99 {
+        *best = late;
+    }
+}
+
 /// Values of one run of a tool.
 pub(super) type Values = BTreeMap<Measure, f64>;
 

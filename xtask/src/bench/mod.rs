@@ -178,6 +178,7 @@ fn contest<'a>(
         }),
         Section::Ceiling => Box::new(CeilingContest {
             row,
+            kind,
             responder: server,
             runner,
             server_core,

@@ -1,9 +1,11 @@
 //! Results as tables, for the terminal and for docs/performance.md.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::ceiling::LATE_P99_MAX_US;
 use super::engine::Outcome;
-use super::figures::Measure;
+use super::figures::{Lateness, LatenessCurve, Measure};
 use super::judgement::{UNMEASURED, all_met, judge};
 use super::rows::Section;
 use super::tool::{PEERS, Tool};
@@ -49,7 +51,10 @@ pub(super) fn render(section: Section, outcomes: &[Outcome]) -> String {
             targets_table(outcomes)
         ),
         Section::Quic => quic_table(outcomes),
-        Section::Ceiling => ceiling_table(outcomes),
+        Section::Ceiling => {
+            let curves: String = outcomes.iter().map(curves_table).collect();
+            ceiling_table(outcomes) + &curves
+        }
         Section::Bypass | Section::Fleet => targets_table(outcomes),
     };
     tables + &notes(outcomes)
@@ -182,27 +187,67 @@ fn quic_table(outcomes: &[Outcome]) -> String {
     table.markdown()
 }
 
-/// prony's highest rate as a ratio to each other tool's.
+/// The highest rate of each tool, and prony's as a ratio to it.
 fn ceiling_table(outcomes: &[Outcome]) -> String {
-    let mut table = Table::new(&["tool", "prony's highest rate ÷ the tool's", "prony ahead"]);
+    let mut table = Table::new(&["row", "tool", "highest rate", "prony ÷ tool"]);
     for outcome in outcomes {
-        for &tool in PEERS.iter().filter(|tool| outcome.tools.contains(tool)) {
-            let (result, is_ahead) = match outcome.ratio(Measure::Rate, Tool::Prony, tool) {
-                Some(lead) => {
-                    let busy = outcome.spread(Measure::ServerShare, Tool::Prony);
-                    let is_limited = busy.is_some_and(|busy| busy.max >= BUSY_PERCENT);
-                    let sign = if is_limited { "≥ " } else { "" };
-                    (format!("{sign}{}", lead.text(2)), lead.median >= 1.0)
-                }
-                None if outcome.has(Tool::Prony) => {
-                    ("the tool could not sustain any rate".to_owned(), true)
-                }
-                None => ("prony could not sustain any rate".to_owned(), false),
+        for &tool in &outcome.tools {
+            let highest = match outcome.spread(Measure::Rate, tool) {
+                Some(rate) => format!("{}{:.0}/s", limit_sign(outcome, tool), rate.median),
+                None => missed_text(outcome.curves.get(&tool)),
             };
-            table.add([tool.name(), &result, yes_or_no(is_ahead)]);
+            let ratio = match tool {
+                Tool::Prony => None,
+                _ => outcome.ratio(Measure::Rate, Tool::Prony, tool),
+            };
+            let sign = limit_sign(outcome, Tool::Prony);
+            let ratio = ratio.map(|ratio| format!("{sign}{}", ratio.text(2)));
+            let ratio = ratio.unwrap_or_else(|| NONE.to_owned());
+            table.add([outcome.row.title, tool.name(), &highest, &ratio]);
         }
     }
     table.markdown()
+}
+
+/// "≥" if the server may have limited the tool's rate.
+fn limit_sign(outcome: &Outcome, tool: Tool) -> &'static str {
+    let busy = outcome.spread(Measure::ServerShare, tool);
+    let is_limited = busy.is_some_and(|busy| busy.max >= BUSY_PERCENT);
+    if is_limited { "≥ " } else { "" }
+}
+
+/// The result of a tool whose p99 lateness was too high at every rate.
+fn missed_text(curve: Option<&LatenessCurve>) -> String {
+    let points = curve.into_iter().flatten();
+    let Some((rate, late)) = points.min_by(|a, b| a.1.p99.total_cmp(&b.1.p99)) else {
+        return "no rate within 0.5%".to_owned();
+    };
+    let (p99, limit) = (late.p99 / 1e3, LATE_P99_MAX_US / 1e3);
+    format!("none: lowest p99 {p99:.1} ms, at {rate}/s (limit {limit:.0} ms)")
+}
+
+/// The lateness of each tool at the rates of the search's first part, in which all tools run at the
+/// same rates.
+fn curves_table(outcome: &Outcome) -> String {
+    let is_shared = |rate: &u32| rate % 250 == 0 && (rate / 250).is_power_of_two();
+    let rates = outcome.curves.values().flat_map(LatenessCurve::keys);
+    let rates: BTreeSet<u32> = rates.copied().filter(is_shared).collect();
+    let names = outcome.curves.keys().map(|tool| tool.name());
+    let head: Vec<&str> = ["requests/s"].into_iter().chain(names).collect();
+    let mut table = Table::new(&head);
+    for rate in rates {
+        let cell = |curve: &LatenessCurve| match curve.get(&rate) {
+            Some(Lateness { p50, p99, p999 }) => format!("{p50:.0} / {p99:.0} / {p999:.0}"),
+            None => NONE.to_owned(),
+        };
+        let cells = outcome.curves.values().map(cell);
+        table.add([rate.to_string()].into_iter().chain(cells));
+    }
+    let title = outcome.row.title;
+    format!(
+        "\nLateness in µs, p50 / p99 / p99.9 ({title}):\n\n{}",
+        table.markdown()
+    )
 }
 
 /// Replaces the tables of a section in the document at `path`.
@@ -315,18 +360,33 @@ mod tests {
             };
             let mut found = outcome("open-max", vec![rates.iter().map(values).collect()]);
             found.tools.insert(Tool::Vegeta);
+            found.tools.insert(Tool::Fortio);
+            let late = |p99| Lateness {
+                p50: 10.0,
+                p99,
+                p999: 9_000.0,
+            };
+            let curve = [(250, late(4_000.0)), (8_000, late(2_500.0))];
+            found.curves.insert(Tool::Vegeta, curve.into());
+            // The search's second part tries rates that no other tool runs at.
+            let curve = [(8_000, late(30.0)), (11_314, late(40.0))];
+            found.curves.insert(Tool::Prony, curve.into());
             render(Section::Ceiling, &[found])
         };
         let text = rates(95.0, &[(Tool::Prony, 100e3), (Tool::Oha, 40e3)]);
-        assert!(text.contains("| oha | ≥ 2.50 | yes |"), "{text}");
-        assert!(text.contains("| vegeta | the tool could not sustain any rate | yes |"));
+        for line in [
+            "| highest rate, 64 | prony | ≥ 100000/s | – |\n",
+            "| highest rate, 64 | oha | ≥ 40000/s | ≥ 2.50 |\n",
+            "| highest rate, 64 | vegeta | none: lowest p99 2.5 ms, at 8000/s (limit 1 ms) | – |\n",
+            "| highest rate, 64 | fortio | no rate within 0.5% | – |\n",
+            "| requests/s | prony | vegeta |\n",
+            "| 250 | – | 10 / 4000 / 9000 |\n| 8000 | 10 / 30 / 9000 | 10 / 2500 / 9000 |\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("11314"), "{text}");
         let text = rates(50.0, &[(Tool::Prony, 40e3), (Tool::Oha, 50e3)]);
-        assert!(text.contains("| oha | 0.80 | no |"), "{text}");
-        let text = rates(50.0, &[(Tool::Oha, 50e3)]);
-        assert!(
-            text.contains("| oha | prony could not sustain any rate | no |"),
-            "{text}"
-        );
+        assert!(text.contains("| oha | 50000/s | 0.80 |"), "{text}");
     }
 
     #[test]

@@ -131,6 +131,12 @@ impl Row {
         self.shape == ConnectionUse::Close
     }
 
+    /// Returns true if the server is at the far end of a link between two network namespaces.
+    pub(super) fn is_far(&self) -> bool {
+        let is_far = |kind| matches!(kind, &ServerKind::FarNginx | &ServerKind::FarKernel);
+        self.servers.iter().all(is_far)
+    }
+
     pub(super) fn is_secure(&self) -> bool {
         self.security != Security::Clear
     }
@@ -152,6 +158,12 @@ const fn cost(limit: f64, reference: Tool) -> Target {
 }
 
 const KEEP_ALIVE: &[Target] = &[cost(1.08, Floor), AHEAD, AS_FAST];
+const CEILING: &[Target] = &[
+    at_least(Measure::Rate, 1.0),
+    at_least(Measure::Rate, 1.0)
+        .times_every_peer()
+        .if_measured(),
+];
 const H2: &[Target] = &[cost(0.75, H2load), AHEAD];
 const H3: &[Target] = &[cost(1.5, PronyHttp2), cost(0.5, Oha).if_measured()];
 
@@ -198,6 +210,22 @@ const fn h3(id: &'static str, title: &'static str, connections: u32, streams: u3
         references: &[PronyHttp2],
         targets: H3,
         ..h2(id, title, connections, streams)
+    }
+}
+
+/// A row that searches the highest rate of an open loop.
+const fn open_max(id: &'static str, title: &'static str, connections: u32) -> Row {
+    Row {
+        section: Section::Ceiling,
+        servers: &[ServerKind::Arrivals],
+        // The search sets the rate.
+        shape: ConnectionUse::Paced(1),
+        connections,
+        // The floor sends at timer ticks and has no schedule.
+        tools: &[Prony],
+        references: &[],
+        targets: CEILING,
+        ..keep_alive(id, title, "/")
     }
 }
 
@@ -366,24 +394,17 @@ pub(super) const ROWS: &[Row] = &[
             without_limit(Measure::NatsCpu),
         ],
     ),
+    open_max("open-max", "highest rate, 64", 64),
+    open_max("open-max-1024", "highest rate, 1,024", 1_024),
     Row {
-        section: Section::Ceiling,
-        servers: &[ServerKind::Arrivals],
-        // The search sets the rate.
-        shape: ConnectionUse::Paced(1),
-        // The floor sends at timer ticks and has no schedule.
-        tools: &[Prony],
-        references: &[],
-        targets: &[
-            at_least(Measure::Rate, 1.0),
-            at_least(Measure::Rate, 1.0)
-                .times_every_peer()
-                .if_measured(),
-        ],
-        ..keep_alive(
-            "open-max",
-            "highest rate of an open loop with p99 lateness ≤ 1 ms",
-            "/",
+        servers: &[ServerKind::FarKernel],
+        tools: &[Prony, PronyUring],
+        peers: &[],
+        targets: &[without_limit(Measure::Rate)],
+        ..open_max(
+            "open-max-kernel",
+            "highest rate, 1,024, a responder in the kernel",
+            1_024,
         )
     },
     h3("h3-16x32", "HTTP/3, 16 × 32, 13 bytes", 16, 32),
@@ -447,6 +468,18 @@ pub(super) const ROWS: &[Row] = &[
             "keep-alive, 256, a responder in the kernel",
             &[Prony, PronyBusyPoll],
             &[at_least(Measure::Rate, 500_000.0)],
+        )
+    },
+    Row {
+        servers: &[ServerKind::FarKernel],
+        shape: ConnectionUse::Close,
+        connections: 256,
+        path: "/",
+        ..bypass(
+            "xdp-close-echo",
+            "connection per request, 256, a responder in the kernel",
+            &[Prony, PronyBusyPoll],
+            &[at_least(Measure::Rate, 1_000_000.0)],
         )
     },
 ];

@@ -57,6 +57,8 @@ impl Runner<'_> {
         // Tools may write files into the home folder, so it is set to a folder that is removed
         // after the benchmark.
         command.env("HOME", self.folder);
+        // nginx has no hybrid key exchange, so Go's clients would make a key that isn't used.
+        command.env("GODEBUG", "tlsmlkem=0");
         process::log_into(&mut command, &self.log(tool)).map_err(text)?;
         prepare(&mut command)?;
         let time = Duration::from_secs(seconds.into());
@@ -80,7 +82,7 @@ impl Runner<'_> {
     }
 
     /// What a tool reports about its last run: prony's record, or another tool's output.
-    fn report(&self, tool: Tool) -> Result<String, String> {
+    pub(super) fn report(&self, tool: Tool) -> Result<String, String> {
         let path = if tool.is_prony() {
             self.folder.join(RECORD)
         } else {
@@ -133,9 +135,7 @@ impl Contest for LoadContest<'_> {
             .filter(|&requests| requests > 0)
             .ok_or("no request arrived")?;
         let mut run = Run::of(costs(&usage, requests));
-        if let Some(rate) = row.rate() {
-            let scheduled = f64::from(rate) * f64::from(*seconds);
-            let kept = requests as f64 * 100.0 / scheduled;
+        if let Some(kept) = kept_percent(row, requests, *seconds) {
             if kept < KEPT_MIN {
                 return Err(format!("ran at {kept:.1}% of the rate"));
             }
@@ -146,6 +146,12 @@ impl Contest for LoadContest<'_> {
         }
         Ok(run)
     }
+}
+
+/// Requests of an open loop as a percentage of the scheduled ones; `None` for a closed loop.
+pub(super) fn kept_percent(row: &Row, requests: u64, seconds: u32) -> Option<f64> {
+    let scheduled = f64::from(row.rate()?) * f64::from(seconds);
+    Some(requests as f64 * 100.0 / scheduled)
 }
 
 fn costs(usage: &Usage, requests: u64) -> [(Measure, f64); 3] {

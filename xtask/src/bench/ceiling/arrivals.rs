@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench::figures::percentile;
+use crate::bench::figures::{Lateness, percentile};
 
 /// Time after the first arrival that is ignored, because tools open their connections then.
 const SETTLE_NS: u64 = 1_000_000_000;
@@ -37,18 +37,18 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<Arrival> {
     records.iter().map(arrival).collect()
 }
 
-/// Returns the 99th percentile of lateness in microseconds for `connections` connections with a
-/// total rate of `rate` requests per second, or an error if the tool didn't keep the rate.
+/// Returns percentiles of the lateness for `connections` connections with a total rate of `rate`
+/// requests per second, or an error if the tool didn't keep the rate.
 ///
 /// Some tools have one schedule for all connections, and others have one for each connection. The
 /// schedule that fits better is used. It is evenly spaced and starts so that the most punctual
 /// request has lateness 0. Arrivals are matched with the schedule in order, so a request that was
 /// overtaken counts as less late than it is.
-pub(super) fn late_p99_us(
+pub(super) fn lateness(
     arrivals: &[Arrival],
     rate: f64,
     connections: u32,
-) -> Result<f64, String> {
+) -> Result<Lateness, String> {
     let first = arrivals.iter().map(|a| a.at_ns).min().unwrap_or(0);
     let last = arrivals.iter().map(|a| a.at_ns).max().unwrap_or(0);
     let judged = first + SETTLE_NS..last.saturating_sub(END_NS);
@@ -59,19 +59,23 @@ pub(super) fn late_p99_us(
         let own = by_connection.entry(arrival.connection).or_default();
         own.push(arrival.at_ns);
     }
-    let shared = lateness(&all, rate)?;
+    let shared = percentiles(delays(&all, rate)?);
     let mut own = Some(Vec::new());
     for times in by_connection.values() {
-        let late = lateness(times, rate / f64::from(connections)).ok();
+        let late = delays(times, rate / f64::from(connections)).ok();
         own = own.zip(late).map(|(own, late)| [own, late].concat());
     }
-    let p99 = |mut late: Vec<f64>| percentile(&mut late, 0.99);
-    let shared = p99(shared);
-    Ok(own.map_or(shared, |own| shared.min(p99(own))) / 1e3)
+    let own = own.map(percentiles);
+    Ok(own.filter(|own| own.p99 < shared.p99).unwrap_or(shared))
+}
+
+fn percentiles(mut delays_ns: Vec<f64>) -> Lateness {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| percentile(&mut delays_ns, share) / 1e3);
+    Lateness { p50, p99, p999 }
 }
 
 /// Lateness of each request in nanoseconds, relative to an evenly spaced schedule.
-fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
+fn delays(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
     let (Some(first), Some(last)) = (times.first(), times.last()) else {
         return Err("no request arrived".to_owned());
     };
@@ -118,7 +122,7 @@ mod tests {
     }
 
     fn late(arrivals: &[Arrival]) -> f64 {
-        late_p99_us(arrivals, 10_000.0, 10).unwrap()
+        lateness(arrivals, 10_000.0, 10).unwrap().p99
     }
 
     #[test]
@@ -136,6 +140,8 @@ mod tests {
         };
         let p99 = late(&arrivals(|n| (n * n % 7) as u32, stall));
         assert!((900.0..=1_010.0).contains(&p99), "{p99}");
+        let all = lateness(&arrivals(|n| (n * n % 7) as u32, stall), 10_000.0, 10).unwrap();
+        assert!(all.p50 < 1.0 && all.p999 > 1_700.0, "{all:?}");
         // Arrivals at the start are ignored.
         let at_start = arrivals(|_| 0, |n| if n < 5_000 { 30_000_000 } else { 0 });
         assert!(late(&at_start) < 1.0);
@@ -151,10 +157,10 @@ mod tests {
     #[test]
     fn a_tool_that_does_not_keep_the_rate_is_refused() {
         let slow = arrivals(|_| 0, |n| n * 1_000);
-        let problem = late_p99_us(&slow, 10_000.0, 10).unwrap_err();
+        let problem = lateness(&slow, 10_000.0, 10).unwrap_err();
         assert_eq!(problem, "ran at 99.0% of the rate");
-        assert!(late_p99_us(&[], 10_000.0, 10).is_err());
-        assert!(late_p99_us(&slow[..10], 10_000.0, 10).is_err());
+        assert!(lateness(&[], 10_000.0, 10).is_err());
+        assert!(lateness(&slow[..10], 10_000.0, 10).is_err());
     }
 
     #[test]

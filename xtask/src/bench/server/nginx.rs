@@ -269,6 +269,7 @@ http {{
     ssl_certificate cert.pem;
     ssl_certificate_key key.pem;
     ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_ecdh_curve X25519;
 {temporary}{measured}{witnessed}    server {{
         listen 127.0.0.1:{status};
         access_log off;

@@ -119,7 +119,7 @@ impl PlainServer {
     ///
     /// On a virtual link, its XDP program would run on the core of the sender. Threaded NAPI moves
     /// it to a separate kernel thread, which is pinned to the server's core.
-    pub(super) fn far_kernel(
+    pub(in crate::bench) fn far_kernel(
         responder: &Path,
         folder: &Path,
         core: usize,

@@ -398,7 +398,6 @@ pub(super) const ROWS: &[Row] = &[
     open_max("open-max-1024", "highest rate, 1,024", 1_024),
     Row {
         servers: &[ServerKind::FarKernel],
-        tools: &[Prony, PronyUring],
         peers: &[],
         targets: &[without_limit(Measure::Rate)],
         ..open_max(

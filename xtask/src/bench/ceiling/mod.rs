@@ -152,7 +152,7 @@ fn lateness_of_record(record: &str) -> Option<Lateness> {
     Some(Lateness {
         p50: number("p50")?,
         p99: number("p99")?,
-        p999: number("p999")?,
+        p999: number("p99_9")?,
     })
 }
 
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_record_has_the_lateness_of_a_load() {
-        let record = r#"{"generator":{"late_us":{"p50":1.5,"p99":20,"p999":300}}}"#;
+        let record = r#"{"generator":{"late_us":{"p50":1.5,"p99":20,"p99_9":300}}}"#;
         let found = lateness_of_record(record).unwrap();
         assert_eq!((found.p50, found.p99, found.p999), (1.5, 20.0, 300.0));
         assert_eq!(lateness_of_record("{}"), None);

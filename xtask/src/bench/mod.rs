@@ -105,6 +105,9 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
         let outcomes = measure(section, &rows, &programs, options, &own)?;
         let tables = report::render(section, &outcomes);
         println!("\n{tables}");
+        if let Some(targets) = report::render_targets(section, &outcomes) {
+            println!("{targets}");
+        }
         if options.compares_builds() {
             println!("{}", report::render_builds(&outcomes));
         }

@@ -34,21 +34,17 @@ impl Section {
     }
 }
 
-/// Renders a section's results as Markdown.
+/// Renders a section's results as Markdown for the document.
 pub(super) fn render(section: Section, outcomes: &[Outcome]) -> String {
     let tables = match section {
         Section::Tools => format!(
             "CPU time per request as a ratio to the row's reference (lower is better): median of \
              the rotations, with minimum and maximum.\n\n{}\nRequests per second as a ratio to the \
              row's reference (higher is better; open loops have a fixed rate).\n\n{}\nMedian of \
-             the peak memory in MiB.\n\n{}\nprony's targets:\n\n{}",
-            tools_table(outcomes, |o, tool| ratio(o, Measure::Cost, tool)),
-            tools_table(outcomes, |o, tool| ratio(o, Measure::Rate, tool)),
-            tools_table(outcomes, |o, tool| {
-                let memory = o.spread(Measure::PeakMemory, tool)?;
-                Some(format!("{:.0}", memory.median))
-            }),
-            targets_table(outcomes)
+             the peak memory in MiB.\n\n{}",
+            tools_table(outcomes, Measure::Cost),
+            tools_table(outcomes, Measure::Rate),
+            tools_table(outcomes, Measure::PeakMemory),
         ),
         Section::Quic => quic_table(outcomes),
         Section::Ceiling => {
@@ -58,6 +54,12 @@ pub(super) fn render(section: Section, outcomes: &[Outcome]) -> String {
         Section::Bypass | Section::Fleet => targets_table(outcomes),
     };
     tables + &notes(outcomes)
+}
+
+/// Renders the targets of a section whose tables in the document don't have them.
+pub(super) fn render_targets(section: Section, outcomes: &[Outcome]) -> Option<String> {
+    let is_apart = matches!(section, Section::Tools | Section::Quic | Section::Ceiling);
+    is_apart.then(|| format!("prony's targets:\n\n{}", targets_table(outcomes)))
 }
 
 /// Compares two builds of prony: the later one's values, divided by the earlier one's.
@@ -122,22 +124,54 @@ fn columns(outcomes: &[Outcome]) -> Vec<Tool> {
     all.chain(PEERS.iter().copied()).filter(ran).collect()
 }
 
-fn ratio(outcome: &Outcome, measure: Measure, tool: Tool) -> Option<String> {
-    let ratio = outcome.ratio(measure, tool, outcome.reference()?)?;
-    Some(ratio.text(2))
+/// A tool's value as text and as a number, with which tools are compared.
+fn cell(outcome: &Outcome, measure: Measure, tool: Tool) -> Option<(String, f64)> {
+    let (spread, text) = match measure {
+        Measure::PeakMemory => {
+            let memory = outcome.spread(measure, tool)?;
+            (memory, format!("{:.0}", memory.median))
+        }
+        _ => {
+            let ratio = outcome.ratio(measure, tool, outcome.reference()?)?;
+            (ratio, ratio.text(2))
+        }
+    };
+    Some((text, spread.median))
 }
 
-/// Rows by tools.
-fn tools_table(outcomes: &[Outcome], cell: impl Fn(&Outcome, Tool) -> Option<String>) -> String {
+/// Returns true if a peer's median is better than prony's. The rates of an open loop are given.
+fn is_behind(outcome: &Outcome, measure: Measure) -> bool {
+    let value = |tool| cell(outcome, measure, tool).map(|(_, value)| value);
+    let Some(own) = value(Tool::Prony) else {
+        return false;
+    };
+    let mut peers = PEERS.iter().filter_map(|&peer| value(peer));
+    match measure {
+        Measure::Rate => outcome.row.rate().is_none() && peers.any(|peer| peer > own),
+        _ => peers.any(|peer| peer < own),
+    }
+}
+
+/// Rows by tools. The titles of rows in which prony is behind are bold.
+fn tools_table(outcomes: &[Outcome], measure: Measure) -> String {
     let columns = columns(outcomes);
     let names = columns.iter().map(|tool| tool.name());
     let head: Vec<&str> = ["row", "×"].into_iter().chain(names).collect();
     let mut table = Table::new(&head);
     for outcome in outcomes {
-        let reference = outcome.reference().map_or(NONE, Tool::name);
-        let cells = columns.iter().map(|&tool| cell(outcome, tool));
-        let cells = cells.map(|cell| cell.unwrap_or_else(|| NONE.to_owned()));
-        let first = [outcome.row.title.to_owned(), reference.to_owned()];
+        let reference = match measure {
+            Measure::PeakMemory => NONE,
+            _ => outcome.reference().map_or(NONE, Tool::name),
+        };
+        let cells = columns.iter().map(|&tool| cell(outcome, measure, tool));
+        let cells = cells.map(|cell| cell.map_or(NONE.to_owned(), |(text, _)| text));
+        let title = outcome.row.title;
+        let title = if is_behind(outcome, measure) {
+            format!("**{title}**")
+        } else {
+            title.to_owned()
+        };
+        let first = [title, reference.to_owned()];
         table.add(first.into_iter().chain(cells));
     }
     table.markdown()
@@ -296,8 +330,32 @@ mod tests {
             "| row | × | floor | prony | wrk |\n|---|---|---|---|---|\n",
             "| keep-alive, 64, 1K | floor | 1.00 | 1.07 (1.05–1.10) | 1.15 (1.10–1.20) |\n",
             "| TLS keep-alive, 64, 1K | wrk | – | 0.95 | 1.00 |\n",
-            "| keep-alive, 64, 1K | floor | 8 | 8 | 8 |\n",
-            "| keep-alive, 64, 1K | cost ≤ 1.08 × floor | 1.07 (1.05–1.10) | yes |\n",
+            "| keep-alive, 64, 1K | – | 8 | 8 | 8 |\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let targets = render_targets(Section::Tools, &outcomes).unwrap();
+        let line = "| keep-alive, 64, 1K | cost ≤ 1.08 × floor | 1.07 (1.05–1.10) | yes |\n";
+        assert!(targets.contains(line), "{targets}");
+        assert_eq!(render_targets(Section::Fleet, &outcomes), None);
+    }
+
+    #[test]
+    fn rows_in_which_prony_is_behind_are_bold() {
+        let behind = costs(
+            "ka-1k",
+            &[(Tool::Floor, 10.0), (Tool::Prony, 11.0), (Tool::Wrk, 10.8)],
+        );
+        // The floor isn't a peer, and the rate of an open loop is given.
+        let ahead = costs("ka-13", &[(Tool::Floor, 9.0), (Tool::Prony, 11.0)]);
+        let open = costs("open-1k", &[(Tool::H2load, 9.0), (Tool::Prony, 11.0)]);
+        let text = render(Section::Tools, &[behind, ahead, open]);
+        for line in [
+            "| **keep-alive, 64, 1K** | floor | 1.00 | 1.10 | 1.08 | – |\n",
+            "| **keep-alive, 64, 1K** | floor | 1.00 | 0.91 | 0.93 | – |\n",
+            "| keep-alive, 64, 13 bytes | floor | 1.00 | 1.22 | – | – |\n",
+            "| **open loop, 20,000/s, 64, 1K** | h2load | – | 1.22 | – | 1.00 |\n",
+            "| open loop, 20,000/s, 64, 1K | h2load | – | 0.82 | – | 1.00 |\n",
         ] {
             assert!(text.contains(line), "{text}");
         }

@@ -328,7 +328,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         shape: ConnectionUse::Paced(20_000),
         references: &[H2load, Wrk2, Prony],
-        targets: &[cost(1.0, H2load), at_most(Measure::LateP99, 200.0)],
+        targets: &[cost(1.1, Floor), at_most(Measure::LateP99, 200.0)],
         quick: Some(H2load),
         ..keep_alive("open-1k", "open loop, 20,000/s, 64, 1K", "/1k")
     },

@@ -263,7 +263,7 @@ fn missed_text(curve: Option<&LatenessCurve>) -> String {
 /// The lateness of each tool at the rates of the search's first part, in which all tools run at the
 /// same rates.
 fn curves_table(outcome: &Outcome) -> String {
-    let is_shared = |rate: &u32| rate % 250 == 0 && (rate / 250).is_power_of_two();
+    let is_shared = |rate: &u32| rate.is_multiple_of(250) && (rate / 250).is_power_of_two();
     let rates = outcome.curves.values().flat_map(LatenessCurve::keys);
     let rates: BTreeSet<u32> = rates.copied().filter(is_shared).collect();
     let names = outcome.curves.keys().map(|tool| tool.name());

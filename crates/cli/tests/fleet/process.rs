@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Timeout for waits in tests, long enough for a busy machine.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits until `look` returns a value.
 pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

@@ -1,5 +1,7 @@
 //! Tests of interleaved blocks, in which the services of all variants run at the same time.
 
+use std::time::Duration;
+
 use prony_plan::Interleave;
 
 use super::failures::kill_nginx;
@@ -66,6 +68,8 @@ fn a_service_that_ends_in_a_slice_ends_the_block_with_its_name() {
         if matches!(event, ExperimentEvent::RoundEnded { round: 0, .. }) && !is_killed {
             kill_nginx(&state);
             is_killed = true;
+            // Its keeper, another process, must notice the end before the last slice.
+            std::thread::sleep(Duration::from_secs(2));
         }
     });
     let failure = finished.failed.expect("the block fails").to_string();

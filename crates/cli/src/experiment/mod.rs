@@ -24,6 +24,7 @@ use prony_load::RunError;
 use prony_machine::host::local::LocalHost;
 use prony_machine::host::{Host, HostError};
 use prony_plan::{Plan, forget_secrets};
+use prony_record::sampling::DEFAULT_RATE_HZ;
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown};
@@ -59,6 +60,7 @@ pub(crate) fn run_plan(
         accept_plan_changes: arguments.accept_plan_changes,
         bodies: arguments.bodies,
         interleave: arguments.interleave,
+        profile_rate_hz: arguments.profile.then_some(DEFAULT_RATE_HZ),
         precheck: !arguments.no_precheck,
         ..RunSettings::new(out.to_owned())
     };

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use prony_record::Record;
 use prony_stats::{Levels, Values, VerdictDocument};
 
+use crate::call_tree::TrialProfile;
+
 /// A stored experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
@@ -39,6 +41,8 @@ pub struct Trial {
     pub slices: Vec<TrialSlice>,
     /// The capacity search; `None` if the trial was one load.
     pub search: Option<TrialSearch>,
+    /// Sampling profiles by service; empty without profiles.
+    pub profiles: BTreeMap<String, TrialProfile>,
     /// The record of the load. For a search, this is the record of the probe nearest to the
     /// capacity.
     pub record: Record,

@@ -9,6 +9,7 @@
 //! nothing, and computes no statistics: stored results already contain the verdicts and the
 //! sentences about single comparisons.
 
+mod call_tree;
 mod captions;
 mod chart;
 pub mod ci;
@@ -32,6 +33,7 @@ mod tables;
 pub mod text;
 mod timeline;
 
+pub use call_tree::{TrialProfile, collapsed_stacks};
 pub use document::Document;
 pub use environment::machine_name;
 pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};

@@ -4,14 +4,21 @@
 //! are compared, all other functions together, and the CPU time without samples. Because many
 //! functions are compared, each interval has the error rate of one comparison divided by the number
 //! of rows. The rows are chosen by their cost over all variants, which says nothing about differences.
+//!
+//! With few blocks and many functions, the spread between the blocks of one function says little, and
+//! its interval would be several times too wide. Functions therefore share what their spreads have in
+//! common (moderated t, Smyth 2004): the variance of a count of samples is proportional to the count,
+//! so the spread of each function is drawn toward its cost times a common factor. How far is
+//! determined by how much the spreads deviate from that rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_record::sampling::SampledFunction;
 use serde::{Deserialize, Serialize};
+use statrs::function::gamma::digamma;
 
 use crate::design::{Design, Levels, Pair};
-use crate::estimate::{Estimate, mean};
+use crate::estimate::{Estimate, Interval, critical_fractional, mean};
 use crate::looks::{Look, nominal_alphas};
 
 /// Name of the row of all functions that have no row of their own.
@@ -171,34 +178,67 @@ pub fn function_table(
             (!interval.contains(0.0)).then_some(estimate.mean)
         })
         .collect();
+    let of_pair = |pair: &Pair, index: usize| differences_of(pair, &|costs| costs[index]);
+    let mean_of = |variant: usize, index: usize| {
+        let values = trials.iter().filter(|((_, of), _)| *of == variant);
+        let values: Vec<f64> = values.map(|(_, costs)| costs[index]).collect();
+        (!values.is_empty()).then(|| mean(&values))
+    };
+    let cost_of = |pair: &Pair, index: usize| {
+        let means = [pair.variant, pair.against].map(|variant| mean_of(variant, index));
+        means.into_iter().flatten().sum::<f64>()
+    };
+    let spreads: Vec<Option<CommonSpread>> = pairs
+        .iter()
+        .map(|pair| {
+            let of_function = |index| {
+                let estimate = Estimate::from_blocks(&of_pair(pair, index))?;
+                Some((
+                    estimate.deviation.powi(2),
+                    cost_of(pair, index),
+                    estimate.blocks,
+                ))
+            };
+            let observed = (0..functions.len()).filter_map(of_function);
+            CommonSpread::fit(&observed.collect::<Vec<_>>())
+        })
+        .collect();
     let row = |(index, function): (usize, &&SampledFunction)| {
-        let of_variant = |variant| {
-            let values = trials.iter().filter(|((_, of), _)| *of == variant);
-            let values: Vec<f64> = values.map(|(_, costs)| costs[index]).collect();
-            (!values.is_empty()).then(|| mean(&values))
-        };
-        let of_pair = |(pair, whole): (&Pair, &Option<f64>)| {
-            let values = differences_of(pair, &|costs| costs[index]);
-            if values.is_empty() {
-                return None;
-            }
-            let estimate = Estimate::from_blocks(&values);
-            let interval = estimate.zip(miss).map(|(it, miss)| it.interval(miss));
-            let us = mean(&values);
-            Some(FunctionDifference {
-                levels: design.variants[pair.variant].clone(),
-                against: design.variants[pair.against].clone(),
-                us,
-                low_us: interval.map(|it| it.low),
-                high_us: interval.map(|it| it.high),
-                share: whole.map(|whole| us / whole),
-                blocks: u32::try_from(values.len()).unwrap_or(u32::MAX),
-            })
-        };
+        let difference =
+            |((pair, whole), spread): ((&Pair, &Option<f64>), &Option<CommonSpread>)| {
+                let values = of_pair(pair, index);
+                if values.is_empty() {
+                    return None;
+                }
+                // The last two rows are no counts of samples.
+                let spread = spread.as_ref().filter(|_| index < functions.len());
+                let interval = Estimate::from_blocks(&values).zip(miss).map(|(it, miss)| {
+                    let moderated =
+                        spread.map(|it_all| it_all.interval(&it, cost_of(pair, index), miss));
+                    moderated.unwrap_or_else(|| it.interval(miss))
+                });
+                let us = mean(&values);
+                Some(FunctionDifference {
+                    levels: design.variants[pair.variant].clone(),
+                    against: design.variants[pair.against].clone(),
+                    us,
+                    low_us: interval.map(|it| it.low),
+                    high_us: interval.map(|it| it.high),
+                    share: whole.map(|whole| us / whole),
+                    blocks: u32::try_from(values.len()).unwrap_or(u32::MAX),
+                })
+            };
         FunctionRow {
             function: (*function).clone(),
-            us_per_request: (0..design.variants.len()).map(of_variant).collect(),
-            differences: pairs.iter().zip(&whole).filter_map(of_pair).collect(),
+            us_per_request: (0..design.variants.len())
+                .map(|it| mean_of(it, index))
+                .collect(),
+            differences: pairs
+                .iter()
+                .zip(&whole)
+                .zip(&spreads)
+                .filter_map(difference)
+                .collect(),
         }
     };
     let mut rows: Vec<FunctionRow> = names.iter().enumerate().map(row).collect();
@@ -219,6 +259,99 @@ pub fn function_table(
         tested: u32::try_from(rows.len()).unwrap_or(u32::MAX),
         functions: rows,
     })
+}
+
+/// What the spreads of all functions between blocks have in common.
+#[derive(Debug, Clone, Copy)]
+struct CommonSpread {
+    /// Variance of a function per unit of its cost.
+    factor: f64,
+    /// Degrees of freedom that the rule is worth.
+    freedom: f64,
+}
+
+impl CommonSpread {
+    /// Degrees of freedom of a rule that the spreads follow as closely as chance permits.
+    const FREEDOM_MAX: f64 = 100.0;
+    /// Minimum number of functions for a rule.
+    const FUNCTIONS_MIN: usize = 5;
+
+    /// Finds the rule from the variance, cost and number of blocks of each function. Returns `None`
+    /// for too few functions.
+    fn fit(observed: &[(f64, f64, u32)]) -> Option<Self> {
+        let known = observed
+            .iter()
+            .filter(|(variance, cost, _)| *variance > 0.0 && *cost > 0.0);
+        let logs: Vec<f64> = known
+            .map(|(variance, cost, _)| (variance / cost).ln())
+            .collect();
+        let freedom = f64::from(observed.first()?.2.checked_sub(1)?);
+        if logs.len() < Self::FUNCTIONS_MIN || freedom < 1.0 {
+            return None;
+        }
+        // The logarithm of a variance estimate has a known bias and a known spread, to which
+        // deviations from the rule add.
+        let center = mean(&logs) - (digamma(freedom / 2.0) - (freedom / 2.0).ln());
+        let squares: f64 = logs.iter().map(|log| (log - mean(&logs)).powi(2)).sum();
+        let excess = squares / (logs.len() - 1) as f64 - trigamma(freedom / 2.0);
+        let prior = if excess > trigamma(Self::FREEDOM_MAX / 2.0) {
+            2.0 * inverse_trigamma(excess)
+        } else {
+            Self::FREEDOM_MAX
+        };
+        let bias = digamma(prior / 2.0) - (prior / 2.0).ln();
+        Some(Self {
+            factor: (center + bias).exp(),
+            freedom: prior,
+        })
+    }
+
+    /// Returns the interval of one function's difference.
+    fn interval(&self, estimate: &Estimate, cost: f64, miss: f64) -> Interval {
+        let own = f64::from(estimate.blocks - 1);
+        let freedom = own + self.freedom;
+        let variance =
+            (own * estimate.deviation.powi(2) + self.freedom * self.factor * cost) / freedom;
+        let error = (variance / f64::from(estimate.blocks)).sqrt();
+        let reach = if error > 0.0 {
+            critical_fractional(miss, freedom) * error
+        } else {
+            0.0
+        };
+        Interval {
+            low: estimate.mean - reach,
+            high: estimate.mean + reach,
+        }
+    }
+}
+
+/// The second derivative of the logarithm of the gamma function, for arguments above 0.
+fn trigamma(x: f64) -> f64 {
+    // Recurrence up to an argument for which the asymptotic series is exact enough.
+    let mut shifted = x;
+    let mut sum = 0.0;
+    while shifted < 10.0 {
+        sum += shifted.powi(-2);
+        shifted += 1.0;
+    }
+    let inverse = shifted.recip();
+    let square = inverse * inverse;
+    sum + inverse
+        * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
+}
+
+/// Returns the argument above 0 whose trigamma is `value`, by bisection.
+fn inverse_trigamma(value: f64) -> f64 {
+    let (mut low, mut high) = (1e-3_f64, 1e3_f64);
+    for _ in 0..100 {
+        let middle = (low * high).sqrt();
+        if trigamma(middle) > value {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (low * high).sqrt()
 }
 
 /// Returns the functions that cost enough, over all trials, to have their own row.
@@ -360,9 +493,83 @@ mod tests {
             rows.filter_map(|it| it.us_per_request[variant]).sum()
         };
         assert!((sum(0) - 100.0).abs() < 1e-9 && (sum(1) - 110.05).abs() < 0.01);
+        assert!(
+            (trigamma(0.5) - 4.934_802_200_5).abs() < 1e-6
+                && (trigamma(2.0) - 0.644_934_066_8).abs() < 1e-6
+        );
+        assert!((inverse_trigamma(trigamma(3.7)) - 3.7).abs() < 1e-6);
         // With a single block, nothing is established.
         let first = function_table(&design(), &[], "web", &trials[..2]).unwrap();
         assert!(!first.functions.iter().any(FunctionRow::differs));
         assert_eq!(function_table(&design(), &looks, "web", &[]), None);
+    }
+
+    /// Simulates experiments of 5 blocks with 40 functions, whose samples are counted, and returns
+    /// the numbers of those in which the planted function and any other one is established.
+    fn simulated(planted_us: f64, experiments: u64) -> (u32, u32) {
+        let looks = [Look {
+            blocks: 5,
+            spent_share: 1.0,
+        }];
+        let (mut found, mut wrong) = (0, 0);
+        for experiment in 0..experiments {
+            let mut random = prony_record::RandomSequence::new(experiment);
+            let mut normal = || {
+                let (a, b) = (random.next_share().max(1e-12), random.next_share());
+                (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+            };
+            let all: Vec<(u32, usize, ServiceCosts)> = (0..10)
+                .map(|trial| {
+                    // 1,000 samples per trial of 100 µs per request; every third function is also
+                    // disturbed.
+                    let names: Vec<String> = (0..40).map(|it| format!("f{it}")).collect();
+                    let mut of: Vec<(&str, f64)> = Vec::new();
+                    for (index, name) in names.iter().enumerate() {
+                        let mut us = 200.0 / 40.0 * (1.0 + index as f64) / 41.0;
+                        if index == 20 && trial % 2 == 1 {
+                            us += planted_us;
+                        }
+                        let disturbed = if index % 3 == 0 {
+                            0.1 * us * normal()
+                        } else {
+                            0.0
+                        };
+                        of.push((
+                            name,
+                            (us + disturbed + (us * 0.1).sqrt() * normal()).max(0.0),
+                        ));
+                    }
+                    let cpu = of.iter().map(|(_, us)| us).sum();
+                    (trial as u32 / 2 + 1, trial % 2, costs(&of, cpu))
+                })
+                .collect();
+            let trials: Vec<TrialCosts<'_>> = all
+                .iter()
+                .map(|(block, variant, costs)| TrialCosts {
+                    block: *block,
+                    variant: *variant,
+                    costs,
+                })
+                .collect();
+            let table = function_table(&design(), &looks, "web", &trials).unwrap();
+            let established = |row: &&FunctionRow| row.differs();
+            let names: Vec<&str> = table
+                .functions
+                .iter()
+                .filter(established)
+                .map(|it| it.function.name.as_str())
+                .collect();
+            found += u32::from(names.contains(&"f20"));
+            wrong += u32::from(names.iter().any(|name| *name != "f20"));
+        }
+        (found, wrong)
+    }
+
+    #[test]
+    fn small_planted_costs_are_found_and_equal_variants_have_no_difference() {
+        let (found, _) = simulated(3.0, 100);
+        assert!(found >= 90, "{found} of 100");
+        let (chance, wrong) = simulated(0.0, 200);
+        assert!(chance + wrong <= 16, "{chance} + {wrong} of 200");
     }
 }

@@ -27,7 +27,7 @@ use prony_plan::{Plan, forget_secrets};
 use prony_record::sampling::DEFAULT_RATE_HZ;
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
-use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown};
+use prony_report::{Document, Experiment, PERCENTILES, collapsed_stacks, folder, html, markdown};
 use prony_stats::VerdictDocument;
 use prony_stats::gate::GateResult;
 
@@ -340,6 +340,9 @@ impl ExperimentReports<'_> {
                 return None;
             }
         };
+        for (name, stacks) in collapsed_stacks(&experiment) {
+            self.file(&name, stacks.as_bytes());
+        }
         let report = Document::of_experiment(&experiment);
         self.file("report.md", markdown::render(&report).as_bytes());
         self.file("report.html", html::render(&report).as_bytes())

@@ -72,7 +72,7 @@ impl Document {
         effects(&mut document, verdict);
         document.push(why_section(verdict));
         document.push(cpu(verdict));
-        document.push(functions(verdict));
+        document.push(functions(experiment));
         for (factor, metric, lines) in tables::scaling::groups(verdict) {
             let section = Section::new(&capitalized(&scaling::title(factor, metric)));
             let figure = figures::scaling(factor, metric, &lines);
@@ -259,9 +259,9 @@ fn cpu(verdict: &VerdictDocument) -> Section {
 }
 
 /// CPU time by function: those that certainly differ, then all others, collapsed.
-fn functions(verdict: &VerdictDocument) -> Section {
+fn functions(experiment: &Experiment) -> Section {
     let mut section = Section::new("CPU by function");
-    let tables = &verdict.functions;
+    let tables = &experiment.verdict.functions;
     if !tables.is_empty() {
         section = section.intro(captions::FUNCTIONS);
     }
@@ -294,6 +294,23 @@ fn functions(verdict: &VerdictDocument) -> Section {
             .with(Everyone, none)
             .with(Terminal, largest)
             .with(Files, (count > 0).then_some(folded));
+    }
+    let (compared, single) = figures::flames(experiment);
+    let drawn = |figure: &Figure| {
+        [
+            Block::Subheading(figure.title.clone()),
+            Block::Chart(figure.clone()),
+        ]
+    };
+    for block in compared.iter().flat_map(drawn) {
+        section = section.with(Pages, block);
+    }
+    if !single.is_empty() {
+        let folded = Block::Folded {
+            summary: "Flame graph of each variant".to_owned(),
+            blocks: single.iter().flat_map(drawn).collect(),
+        };
+        section = section.with(Pages, folded);
     }
     section
 }

@@ -36,8 +36,8 @@ pub(crate) struct CostEvaluations<'a> {
 
 /// Returns the changes that accompany each established difference. There is one entry for each pair
 /// of a variant and its baseline, or two if the pair's metrics point in opposite directions. A pair
-/// without an established difference has an entry only if the CPU time or the number of
-/// instructions per request changed significantly. A pair with the verdict `equivalent` has none.
+/// without an established difference has an entry only if the CPU time, the number of instructions
+/// per request, or the CPU time of a function changed significantly. A pair with the verdict `equivalent` has none.
 pub(crate) fn explanations(
     design: &Design,
     evaluation: &Evaluation,
@@ -78,7 +78,8 @@ pub(crate) fn explanations(
         };
         let why = group.why(&input);
         let cost_changed = changed_cost(&why.moved).is_some();
-        (group.slower_side != SlowerSide::Unknown || cost_changed).then_some(why)
+        let has_reason = cost_changed || !why.functions.is_empty();
+        (group.slower_side != SlowerSide::Unknown || has_reason).then_some(why)
     });
     entries.collect()
 }

@@ -3,18 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use prony_record::sampling::{SampledFunction, SamplingProfile};
+use prony_record::sampling::SampledFunction;
 
-use crate::Experiment;
-
-/// A sampling profile of one trial.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrialProfile {
-    /// CPU time per request in microseconds of all samples together.
-    pub us_per_request: f64,
-    /// The profile.
-    pub profile: SamplingProfile,
-}
+use crate::experiment::{Experiment, TrialProfile};
 
 /// A function with the functions that it calls.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -109,20 +100,6 @@ impl CallTree {
             tree.write_collapsed(&stack, out);
         }
     }
-}
-
-/// Returns the collapsed stacks of each variant's services, as file names and contents.
-#[must_use]
-pub fn collapsed_stacks(experiment: &Experiment) -> Vec<(String, String)> {
-    let variants = experiment.verdict.variants.iter().enumerate();
-    let files = variants.flat_map(|(place, variant)| {
-        services(experiment).into_iter().filter_map(move |service| {
-            let tree = CallTree::of_variant(experiment, &service, place)?;
-            let name = crate::figures::file_name(&format!("{} {service}", variant.name));
-            Some((format!("{name}.collapsed.txt"), tree.collapsed()))
-        })
-    });
-    files.collect()
 }
 
 /// Returns the names of all services with a profile.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_record::Record;
+use prony_record::sampling::SamplingProfile;
 use prony_stats::{Levels, Values, VerdictDocument};
-
-use crate::call_tree::TrialProfile;
 
 /// A stored experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +45,15 @@ pub struct Trial {
     /// The record of the load. For a search, this is the record of the probe nearest to the
     /// capacity.
     pub record: Record,
+}
+
+/// A sampling profile of one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialProfile {
+    /// CPU time per request in microseconds of all samples together.
+    pub us_per_request: f64,
+    /// The profile.
+    pub profile: SamplingProfile,
 }
 
 /// The data of a capacity search that reports need.

@@ -11,8 +11,7 @@ use prony_stats::{
 };
 use serde::Deserialize;
 
-use crate::call_tree::TrialProfile;
-use crate::{Experiment, Trial, TrialSearch, TrialSlice};
+use crate::{Experiment, Trial, TrialProfile, TrialSearch, TrialSlice};
 
 /// Reason why a folder can't be read.
 #[derive(Debug)]

@@ -33,10 +33,12 @@ mod tables;
 pub mod text;
 mod timeline;
 
-pub use call_tree::{TrialProfile, collapsed_stacks};
 pub use document::Document;
 pub use environment::machine_name;
-pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};
+pub use experiment::{
+    Experiment, ProbeReading, Trial, TrialProbe, TrialProfile, TrialSearch, TrialSlice,
+};
+pub use figures::collapsed_stacks;
 pub use prony_record::number;
 pub use prony_wording::runs::regressions;
 pub use tables::entries::worst_entries;

@@ -2,7 +2,7 @@
 
 use prony_stats::Levels;
 
-use super::titled;
+use super::{file_name, titled};
 use crate::Experiment;
 use crate::call_tree::{CallTree, services};
 use crate::chart::{self, FlameColors};
@@ -69,4 +69,18 @@ pub(crate) fn flames(experiment: &Experiment) -> (Vec<Figure>, Vec<Figure>) {
         }
     }
     (compared, single)
+}
+
+/// Returns the collapsed stacks of each variant's services, as file names and contents.
+#[must_use]
+pub fn collapsed_stacks(experiment: &Experiment) -> Vec<(String, String)> {
+    let variants = experiment.verdict.variants.iter().enumerate();
+    let files = variants.flat_map(|(place, variant)| {
+        services(experiment).into_iter().filter_map(move |service| {
+            let tree = CallTree::of_variant(experiment, &service, place)?;
+            let name = file_name(&format!("{} {service}", variant.name));
+            Some((format!("{name}.collapsed.txt"), tree.collapsed()))
+        })
+    });
+    files.collect()
 }

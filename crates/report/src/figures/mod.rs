@@ -14,6 +14,7 @@ mod times;
 
 pub(crate) use completions::until_done;
 pub(crate) use cpu::cpu;
+pub use flame::collapsed_stacks;
 pub(crate) use flame::flames;
 pub(crate) use forest::forest;
 pub(crate) use history::history;

@@ -78,6 +78,7 @@ fn told_of(
                 findings: Vec::new(),
                 slices: Vec::new(),
                 search: None,
+                functions: std::collections::BTreeMap::new(),
                 record: Some(Record::default()),
             };
             watched(variant, &mut result);

@@ -17,6 +17,7 @@ pub mod place;
 pub mod profile;
 pub mod program_output;
 pub mod run_state;
+pub mod sampling;
 pub mod sweep;
 pub mod system;
 pub mod telemetry;

@@ -4,6 +4,7 @@
 //! test checks that every key that plans accept is documented.
 
 use prony_load::{LoadSettings, Setting, ValueKind};
+use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX};
 
 /// Type of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -353,6 +354,10 @@ fn telemetry() -> Vec<ReferenceKey> {
     vec![
         key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "scope \
         in which cycles, instructions and cache misses are counted"),
+        key("profile", ValueType::Bool, "false", "true", "sample the services' functions, and report the CPU time \
+            per request of each"),
+        key("profile_rate", integer(1, u64::from(RATE_HZ_MAX)), &DEFAULT_RATE_HZ.to_string(), "999", "samples per second of CPU \
+            time; needs profile"),
         key("remote", Text, "none", "\"user@10.0.0.2\"", "machine that runs the remote services, \
             measured over ssh (FreeBSD: experimental); \"\" means none"),
         key("ssh", List, "none", "[\"-i\", \"key\"]", "additional arguments for ssh"),

@@ -48,6 +48,9 @@ pub struct RemoteMachine {
 pub struct WatchSpec {
     /// Mode in which hardware counters are read.
     pub counters: CounterMode,
+    /// Samples per second of CPU time for a sampling profile of each service; `None` for no profile.
+    #[serde(default)]
+    pub profile_rate_hz: Option<u32>,
     /// Cores that the load is bound to; empty if the load may run on any core.
     pub load_cores: Vec<usize>,
     /// True if the load runs on another machine and uses no cores of this machine.

@@ -27,6 +27,7 @@ mod rate_profile;
 mod recent_deltas;
 mod recorder;
 pub mod redact;
+pub mod sampling;
 mod series;
 mod sources;
 mod stalls;

@@ -13,6 +13,9 @@ pub(crate) const WHY: &str = "A metric that changed along with performance did n
     their largest established change.";
 pub(crate) const CPU: &str = "CPU time in user mode and in the kernel, summed over all processes of \
     the services. Means over the blocks, and the share of each mode.";
+pub(crate) const FUNCTIONS: &str = "CPU time per request of each function itself, without the functions that it calls, \
+    from samples. All rows add up to the service's CPU time. The intervals allow for the number of functions that \
+    were compared.";
 pub(crate) const SCALING: &str = "Each panel has its own scale. Vertical bars are 95% intervals. The gray line shows \
     proportional growth.";
 pub(crate) const SCALING_COLUMNS: &str = "Efficiency: the last value as a share of the value that \

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_record::Record;
+use prony_record::sampling::SamplingProfile;
 use prony_stats::{Levels, Values, VerdictDocument};
 
 /// A stored experiment.
@@ -39,9 +40,20 @@ pub struct Trial {
     pub slices: Vec<TrialSlice>,
     /// The capacity search; `None` if the trial was one load.
     pub search: Option<TrialSearch>,
+    /// Sampling profiles by service; empty without profiles.
+    pub profiles: BTreeMap<String, TrialProfile>,
     /// The record of the load. For a search, this is the record of the probe nearest to the
     /// capacity.
     pub record: Record,
+}
+
+/// A sampling profile of one trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialProfile {
+    /// CPU time per request in microseconds of all samples together.
+    pub us_per_request: f64,
+    /// The profile.
+    pub profile: SamplingProfile,
 }
 
 /// The data of a capacity search that reports need.

@@ -6,10 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::{Record, parse_stored, read_stored, redact};
-use prony_stats::{Comparison, VERDICT_SCHEMA, Values, Verdict, VerdictDocument, WithheldBecause};
+use prony_stats::{
+    Comparison, ServiceCosts, VERDICT_SCHEMA, Values, Verdict, VerdictDocument, WithheldBecause,
+};
 use serde::Deserialize;
 
-use crate::{Experiment, Trial, TrialSearch, TrialSlice};
+use crate::{Experiment, Trial, TrialProfile, TrialSearch, TrialSlice};
 
 /// Reason why a folder can't be read.
 #[derive(Debug)]
@@ -168,6 +170,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
                 variant,
                 position: stated.as_ref().and_then(|stated| stated.position),
                 values: values(&record, stated.as_ref()),
+                profiles: profiles(&entry.path(), stated.as_ref()),
                 search: stated.as_ref().and_then(|stated| stated.search.clone()),
                 slices: stated.map(|stated| stated.slices).unwrap_or_default(),
                 telemetry: read_text(&entry.path().join("telemetry.csv"))?.unwrap_or_default(),
@@ -192,6 +195,27 @@ struct TrialFile {
     slices: Vec<TrialSlice>,
     #[serde(default)]
     search: Option<TrialSearch>,
+    #[serde(default)]
+    functions: BTreeMap<String, ServiceCosts>,
+}
+
+/// Reads the sampling profiles of a trial. A report doesn't depend on them, so an unreadable one is
+/// only missing.
+fn profiles(dir: &Path, stated: Option<&TrialFile>) -> BTreeMap<String, TrialProfile> {
+    let services = stated.into_iter().flat_map(|stated| &stated.functions);
+    let profile = |(service, costs): (&String, &ServiceCosts)| {
+        let path = dir.join(format!("{service}.sampling.json"));
+        let profile = parse_json(&path, &read_text(&path).ok()??).ok()?;
+        let us_per_request = costs.functions.iter().map(|it| it.us_per_request).sum();
+        Some((
+            service.clone(),
+            TrialProfile {
+                us_per_request,
+                profile,
+            },
+        ))
+    };
+    services.filter_map(profile).collect()
 }
 
 /// Reads `trial.json`; `None` if it doesn't exist.

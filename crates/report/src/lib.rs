@@ -9,6 +9,7 @@
 //! nothing, and computes no statistics: stored results already contain the verdicts and the
 //! sentences about single comparisons.
 
+mod call_tree;
 mod captions;
 mod chart;
 pub mod ci;
@@ -34,7 +35,10 @@ mod timeline;
 
 pub use document::Document;
 pub use environment::machine_name;
-pub use experiment::{Experiment, ProbeReading, Trial, TrialProbe, TrialSearch, TrialSlice};
+pub use experiment::{
+    Experiment, ProbeReading, Trial, TrialProbe, TrialProfile, TrialSearch, TrialSlice,
+};
+pub use figures::collapsed_stacks;
 pub use prony_record::number;
 pub use prony_wording::runs::regressions;
 pub use tables::entries::worst_entries;

@@ -9,6 +9,7 @@ use crate::design::{Design, Levels};
 use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::explanation::Explanation;
+use crate::function_costs::FunctionTable;
 use crate::gate_result::GateResult;
 use crate::looks::{Look, stored_looks};
 use crate::revision::BuiltRevision;
@@ -55,6 +56,9 @@ pub struct VerdictDocument {
     /// by earlier versions.
     #[serde(default)]
     pub why: Vec<Explanation>,
+    /// CPU time per request by function, of each service with a sampling profile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionTable>,
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
@@ -136,7 +140,7 @@ impl VerdictDocument {
     }
 
     /// Combines an experiment's properties with its evaluation. The caller fills in `why`,
-    /// `rounds`, `revisions`, `trial_mode` and `softirq_included`.
+    /// `functions`, `rounds`, `revisions`, `trial_mode` and `softirq_included`.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,
@@ -159,6 +163,7 @@ impl VerdictDocument {
             described: evaluation.described,
             why: Vec::new(),
             rounds: Vec::new(),
+            functions: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
             revisions: Vec::new(),

@@ -1,5 +1,6 @@
 //! Explanation of a difference: metrics that changed together with it, as stored in `verdict.json`.
 
+use prony_record::sampling::SampledFunction;
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::Effect;
@@ -36,6 +37,10 @@ pub struct Explanation {
     /// Metrics that moved, the best candidates first. docs/method.md documents the order.
     #[serde(default)]
     pub moved: Vec<MovedMetric>,
+    /// Functions whose CPU time per request certainly changed, the largest change first; empty
+    /// without sampling profiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<ChangedFunction>,
     /// Metrics that didn't move: the whole interval is within the plan's margin.
     #[serde(default)]
     pub same: Vec<Metric>,
@@ -124,6 +129,28 @@ pub struct MovedMetric {
     /// Number of complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// The comparison as one sentence.
+    pub text: String,
+}
+
+/// One function whose CPU time per request changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangedFunction {
+    /// Service that the function belongs to; `None` if only one service has a profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The function.
+    #[serde(flatten)]
+    pub function: SampledFunction,
+    /// Difference of the CPU time per request in microseconds.
+    pub us: f64,
+    /// Lower end of the interval.
+    pub low_us: Option<f64>,
+    /// Upper end of the interval.
+    pub high_us: Option<f64>,
+    /// Share of the change in the service's CPU time per request, if that change is established.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The change as one sentence.
     pub text: String,
 }
 

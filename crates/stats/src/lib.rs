@@ -26,6 +26,7 @@ mod estimate;
 mod evaluate;
 mod explanation;
 mod forecast;
+mod function_costs;
 pub mod gate;
 mod gate_result;
 pub mod history;
@@ -55,8 +56,12 @@ pub use effects::{Dependence, EffectKind, FactorDependence, FactorEffect, LevelE
 pub use estimate::{Estimate, Interval, critical};
 pub use evaluate::{Evaluation, evaluate, evaluate_with};
 pub use explanation::{
-    Bottleneck, BottleneckKind, Explanation, MovedMetric, MovementRole, OneSidedFinding, RateParts,
-    changed_cost, is_request_cost,
+    Bottleneck, BottleneckKind, ChangedFunction, Explanation, MovedMetric, MovementRole,
+    OneSidedFinding, RateParts, changed_cost, is_request_cost,
+};
+pub use function_costs::{
+    FunctionCost, FunctionDifference, FunctionRow, FunctionTable, NOT_SAMPLED, OTHER_FUNCTIONS,
+    ServiceCosts, TrialCosts, function_table,
 };
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};

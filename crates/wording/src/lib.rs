@@ -12,6 +12,7 @@ mod comparisons;
 pub mod conditions;
 mod effects;
 pub mod entries;
+mod functions;
 mod gates;
 pub mod history;
 pub mod limits;
@@ -30,6 +31,7 @@ pub use change::Change;
 pub use comparisons::{
     Claim, claim, compose_evaluation, moved_noun, movement, undecided_cost, withheld_reason,
 };
+pub use functions::changed_function;
 pub use gates::gate_results;
 pub use rounds::compose_rounds;
 pub use tone::Tone;

@@ -39,6 +39,9 @@ impl WhyFacts<'_> {
         if let Some(parts) = self.parts() {
             text = format!("{text} {parts}");
         }
+        if let Some(sentence) = self.functions() {
+            text = format!("{text} {sentence}");
+        }
         for finding in &self.explanation.findings {
             text = format!(
                 "{text} Only {} has the finding {}.",
@@ -46,6 +49,17 @@ impl WhyFacts<'_> {
             );
         }
         text
+    }
+
+    /// Names the functions whose CPU time changed most; `None` without sampling profiles, or without
+    /// an established change.
+    fn functions(&self) -> Option<String> {
+        /// Maximum number of functions in a summary.
+        const NAMED_MAX: usize = 2;
+
+        let named = self.explanation.functions.iter().take(NAMED_MAX);
+        let texts: Vec<&str> = named.map(|changed| changed.text.as_str()).collect();
+        (!texts.is_empty()).then(|| format!("By function: {}.", texts.join("; ")))
     }
 
     /// Describes the best candidate for an explanation, or the reason why there is none.

@@ -12,6 +12,7 @@ mod figures;
 mod interleave;
 mod pacing;
 mod power;
+mod profile;
 mod program;
 mod saturation;
 mod stall;
@@ -55,6 +56,11 @@ const CHECKS: &[Check] = &[
         name: "aa",
         shows: "at most one of ten experiments finds a difference between equal servers",
         run: aa::run,
+    },
+    Check {
+        name: "profile",
+        shows: "a function that costs 3% more is named, and equal servers have no such function",
+        run: profile::run,
     },
     Check {
         name: "interleave",

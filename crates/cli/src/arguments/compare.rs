@@ -158,6 +158,10 @@ pub(crate) struct RunArgs {
     /// as 250ms [default: the plan's, or auto]
     #[arg(long, value_name = "MODE", value_parser = Interleave::from_str, help_heading = "Experiment")]
     pub(crate) interleave: Option<Interleave>,
+    /// Sample the services while they are measured, and report the CPU time per request of each
+    /// function [default: the plan's, or off]
+    #[arg(long, help_heading = "Experiment")]
+    pub(crate) profile: bool,
     /// Serve Prometheus metrics of running trials at /metrics; ADDR is ADDRESS:PORT, or a port on
     /// 127.0.0.1
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]

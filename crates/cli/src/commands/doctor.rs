@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &DoctorArgs) -> Result<Ending, Failure> {
     }
     let mut others = examine_urls(&arguments.url, arguments.public)?;
     others.extend(examine_interfaces(&arguments.interface)?);
-    let mut report = examine(&arguments.pid).map_err(Failure::wrong)?;
+    let mut report = examine(&arguments.pid, arguments.profile).map_err(Failure::wrong)?;
     // The last subject is this machine, so insert the others before it.
     let last = report.subjects.len().saturating_sub(1);
     report.subjects.splice(last..last, others);

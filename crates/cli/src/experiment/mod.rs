@@ -24,9 +24,10 @@ use prony_load::RunError;
 use prony_machine::host::local::LocalHost;
 use prony_machine::host::{Host, HostError};
 use prony_plan::{Plan, forget_secrets};
+use prony_record::sampling::DEFAULT_RATE_HZ;
 use prony_record::{parse_stored, read_stored};
 use prony_report::table::plain;
-use prony_report::{Document, Experiment, PERCENTILES, folder, html, markdown};
+use prony_report::{Document, Experiment, PERCENTILES, collapsed_stacks, folder, html, markdown};
 use prony_stats::VerdictDocument;
 use prony_stats::gate::GateResult;
 
@@ -59,6 +60,7 @@ pub(crate) fn run_plan(
         accept_plan_changes: arguments.accept_plan_changes,
         bodies: arguments.bodies,
         interleave: arguments.interleave,
+        profile_rate_hz: arguments.profile.then_some(DEFAULT_RATE_HZ),
         precheck: !arguments.no_precheck,
         ..RunSettings::new(out.to_owned())
     };
@@ -338,6 +340,9 @@ impl ExperimentReports<'_> {
                 return None;
             }
         };
+        for (name, stacks) in collapsed_stacks(&experiment) {
+            self.file(&name, stacks.as_bytes());
+        }
         let report = Document::of_experiment(&experiment);
         self.file("report.md", markdown::render(&report).as_bytes());
         self.file("report.html", html::render(&report).as_bytes())

@@ -20,10 +20,14 @@ use super::responses::ResponseDigests;
 use super::run_settings::{Machines, RunSettings};
 use super::runner_error::RunnerError;
 use super::trial::{Trial, TrialPosition};
+use super::why::CostEvaluations;
 use super::{
     CommonFailure, ExperimentEvent, FailedTrial, Forecast, Interrupt, TrialError, TrialResult,
 };
-use super::{entries, findings, noise, protocols, response_findings, rounds, service_cpu, why};
+use super::{
+    entries, findings, function_costs, noise, protocols, response_findings, rounds, service_cpu,
+    why,
+};
 use crate::schedule;
 
 /// An experiment in progress.
@@ -33,6 +37,7 @@ pub(super) struct Experiment<'a> {
     budget: Option<Duration>,
     bodies: BodyComparison,
     precheck: bool,
+    profile_rate_hz: Option<u32>,
     /// `Some` if blocks are interleaved. The inner value is the length of slices, if the user has
     /// set one.
     interleaving: Option<Option<Duration>>,
@@ -60,6 +65,7 @@ impl<'a> Experiment<'a> {
             budget: settings.budget.or(plan.trials.budget),
             bodies: settings.bodies.unwrap_or(plan.bodies),
             precheck: settings.precheck,
+            profile_rate_hz: settings.profile_rate_hz,
             interleaving: match stored.trial_mode() {
                 Some(TrialMode::Sliced { length }) => Some(*length),
                 _ => None,
@@ -349,6 +355,7 @@ impl<'a> Experiment<'a> {
                 None => None,
             },
             scripts: machines.scripts,
+            profile_rate_hz: self.profile_rate_hz,
             interrupt,
             stored: &mut self.stored,
             on: &mut *self.on,
@@ -599,8 +606,13 @@ impl<'a> Experiment<'a> {
         // Capacity searches don't measure metrics that could explain a difference.
         let counted = self.stored.counted_results();
         let services = service_cpu::evaluations(&self.design, &evaluation, counted);
+        let functions = function_costs::tables(&self.design, &evaluation, counted);
+        let costs = CostEvaluations {
+            services: &services,
+            functions: &functions,
+        };
         let why = if self.plan.goals.is_empty() {
-            why::explanations(&self.design, &evaluation, counted, &of_whom, &services)
+            why::explanations(&self.design, &evaluation, counted, &of_whom, costs)
         } else {
             Vec::new()
         };
@@ -616,6 +628,7 @@ impl<'a> Experiment<'a> {
         let softirq_included = resources.find_map(|trial| trial.softirq_included);
         VerdictDocument {
             why,
+            functions,
             rounds,
             revisions: self.stored.revisions().to_vec(),
             trial_mode: self.stored.trial_mode().cloned(),

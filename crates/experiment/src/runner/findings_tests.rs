@@ -49,6 +49,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         findings: Vec::new(),
         slices: Vec::new(),
         search: None,
+        functions: std::collections::BTreeMap::new(),
         record: Some(record(Vec::new())),
     }
 }

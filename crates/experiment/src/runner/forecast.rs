@@ -249,6 +249,7 @@ pub fn probe_block_time(
             load: None,
             // Loads with a script are not probed.
             scripts: None,
+            profile_rate_hz: None,
             interrupt,
             stored: &mut stored,
             on: &mut |_| {},

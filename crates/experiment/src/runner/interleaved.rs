@@ -125,6 +125,7 @@ impl InterleavedBlock<'_> {
             host: &mut host,
             load: None,
             scripts: trial.scripts,
+            profile_rate_hz: trial.profile_rate_hz,
             interrupt: trial.interrupt,
             stored: &mut *trial.stored,
             on: &mut *trial.on,

@@ -14,6 +14,7 @@ mod findings;
 mod folder;
 mod folder_error;
 mod forecast;
+mod function_costs;
 mod interleaved;
 mod limit_lines;
 pub(crate) mod links;

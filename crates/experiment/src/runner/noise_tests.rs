@@ -63,6 +63,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
         findings: Vec::new(),
         slices: Vec::new(),
         search: None,
+        functions: std::collections::BTreeMap::new(),
         record: None,
     }
 }

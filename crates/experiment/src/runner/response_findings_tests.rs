@@ -51,6 +51,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
         findings: Vec::new(),
         slices: Vec::new(),
         search: None,
+        functions: std::collections::BTreeMap::new(),
         record: None,
     }
 }

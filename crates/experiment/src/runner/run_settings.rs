@@ -31,6 +31,9 @@ pub struct RunSettings {
     pub bodies: Option<BodyComparison>,
     /// Mode of the trials. Overrides the plan.
     pub interleave: Option<Interleave>,
+    /// Samples per second of CPU time for sampling profiles, if the plan requests none; `None` for
+    /// no profiles.
+    pub profile_rate_hz: Option<u32>,
     /// Probability of at least one false `faster` or `slower`.
     pub alpha: f64,
     /// True to start each variant once before the first block, which finds variants that can't run.
@@ -49,6 +52,7 @@ impl RunSettings {
             accept_plan_changes: false,
             bodies: None,
             interleave: None,
+            profile_rate_hz: None,
             alpha: ALPHA,
             precheck: true,
         }

@@ -13,6 +13,7 @@ use prony_machine::host::{
     Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceStop,
 };
 use prony_machine::place::NetnsHandle;
+use prony_machine::sampling::{SamplingProfile, SamplingRefused};
 use prony_machine::telemetry::TelemetrySample;
 use prony_plan::service::{AllocatedService, Allocation, PlaceKind, ServiceSpec};
 use prony_plan::topology::Topology;
@@ -63,6 +64,7 @@ impl SharedHost {
         let others = others.map(|(name, follow)| (ScopedName::new(&name, variant).0, follow));
         self.watch.others.extend(others);
         self.watch.counters = watch.counters;
+        self.watch.profile_rate_hz = watch.profile_rate_hz;
         self.watch.load_is_elsewhere = watch.load_is_elsewhere;
         for core in watch.load_cores {
             if !self.watch.load_cores.contains(&core) {
@@ -173,6 +175,10 @@ impl Host for ScopedHost<'_> {
 
     fn sample(&mut self) -> TelemetrySample {
         sample_of_variant(self.host.sample(), self.variant)
+    }
+
+    fn take_profile(&mut self, service: &str) -> Option<Result<SamplingProfile, SamplingRefused>> {
+        self.host.take_profile(&self.name(service))
     }
 
     fn is_lost(&self) -> bool {

@@ -134,6 +134,7 @@ impl SliceDriver<'_> {
             .map(|_| VariantMeasurements::default())
             .collect();
         let mut ended = None;
+        host.begin_profiles();
         if self.are_ready() {
             let done = match self.warm_up(&mut driven) {
                 Some(rates) => self.rounds(host, &rates, &mut driven, events),
@@ -218,7 +219,10 @@ impl SliceDriver<'_> {
                     settling: Nanos(length.0 / u64::from(SETTLING_PART)).min(driven[index].until),
                     length,
                 };
-                let Some(report) = load.run(slice) else {
+                self.count_samples(host, load.variant, true);
+                let report = load.run(slice);
+                self.count_samples(host, load.variant, false);
+                let Some(report) = report else {
                     return self.check_services(host);
                 };
                 let after = self.sample(host);
@@ -270,6 +274,15 @@ impl SliceDriver<'_> {
                 Err(error.into())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Begins or ends a period in which samples of a variant's functions count.
+    fn count_samples(&self, host: &mut dyn Host, variant: usize, counting: bool) {
+        for (of_variant, service) in &self.services {
+            if *of_variant == variant {
+                host.count_samples(Some(&ScopedName::new(service, variant).0), counting);
+            }
         }
     }
 

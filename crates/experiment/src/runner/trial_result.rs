@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_record::{Finding, FindingId, LoadAbort, MemoryEvents, Record, Throttling};
-use prony_stats::Values;
 use prony_stats::capacity::SearchReport;
+use prony_stats::{ServiceCosts, Values};
 use serde::{Deserialize, Serialize};
 
 use super::resource_use::ResourceUse;
@@ -42,6 +42,9 @@ pub struct TrialResult {
     /// Capacity search with all its probes; `None` if the trial is a single load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchReport>,
+    /// CPU time per request by function, of each service with a sampling profile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, ServiceCosts>,
     /// Record of the load, which is stored separately as `record.json`.
     #[serde(skip)]
     pub record: Option<Record>,

@@ -80,6 +80,7 @@ pub fn examine_interface(name: &str) -> Result<DoctorSubject, XdpError> {
         checks: results.checks,
         undetermined: results.undetermined,
         crypto: None,
+        profile: None,
     })
 }
 

@@ -9,6 +9,7 @@
 mod check;
 mod config;
 mod crypto_checks;
+mod hot_functions;
 mod interface;
 mod limits;
 mod listen;
@@ -17,10 +18,13 @@ mod offload;
 mod process;
 mod url;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::crypto::{self, CryptoReport};
 
+pub use hot_functions::{HotFunction, HotFunctions};
 pub use interface::examine_interface;
 pub use url::{UrlError, examine_url};
 
@@ -61,6 +65,9 @@ pub struct DoctorSubject {
     pub undetermined: Vec<Undetermined>,
     /// Cryptographic library of a server, with all measurements; `None` if no library was examined.
     pub crypto: Option<CryptoReport>,
+    /// Functions of a server that use the most CPU time; `None` if the server was not sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<HotFunctions>,
 }
 
 /// Kind of a subject that the doctor examines.
@@ -76,15 +83,16 @@ pub enum SubjectKind {
 }
 
 /// Examines the given servers and this machine. This takes one second, and about three more seconds
-/// for each server that uses a libcrypto.
+/// for each server that uses a libcrypto. If `sampled` is a duration, the servers' functions are
+/// sampled for that time.
 ///
 /// # Errors
 /// A process does not exist or can't be a server. In either case, nothing is examined.
-pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
+pub fn examine(pids: &[i32], sampled: Option<Duration>) -> Result<DoctorReport, ProcessError> {
     use process::ServerProcess;
 
     /// Time over which the CPU usage of the machine is measured.
-    const OBSERVATION_TIME: std::time::Duration = std::time::Duration::from_secs(1);
+    const OBSERVATION_TIME: Duration = Duration::from_secs(1);
 
     let servers: Vec<ServerProcess> = pids
         .iter()
@@ -101,9 +109,25 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
         .iter()
         .flat_map(|server| server.family.clone())
         .collect();
+    let families: Vec<&[i32]> = servers.iter().map(|server| &*server.family).collect();
+    let profiles = match sampled {
+        Some(duration) => {
+            let profiles = hot_functions::sample(&families, duration);
+            profiles.into_iter().map(Some).collect()
+        }
+        None => vec![None; servers.len()],
+    };
     let mut subjects = Vec::new();
-    for (server, drops_before) in servers.iter().zip(drops_before) {
+    for ((server, drops_before), profile) in servers.iter().zip(drops_before).zip(profiles) {
         let mut results = check::CheckResults::default();
+        let profile = match profile.transpose() {
+            Ok(profile) => profile,
+            Err(refused) => {
+                let subject = "the functions that use the CPU time";
+                results.add_undetermined(subject, refused.to_string());
+                None
+            }
+        };
         let crypto = match crypto::of_process(&server.files) {
             Ok(crypto) => {
                 results.extend(crypto_checks::check_crypto(&crypto));
@@ -125,6 +149,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
             checks: results.checks,
             undetermined: results.undetermined,
             crypto,
+            profile,
         });
     }
     let results = machine::check_machine(snapshots, &own);
@@ -135,6 +160,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
         checks: results.checks,
         undetermined: results.undetermined,
         crypto: None,
+        profile: None,
     });
     Ok(DoctorReport {
         schema: DOCTOR_SCHEMA,

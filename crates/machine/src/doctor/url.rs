@@ -69,6 +69,7 @@ pub fn examine_url(url: &str, public: bool) -> Result<DoctorSubject, UrlError> {
         checks: results.checks,
         undetermined: results.undetermined,
         crypto: None,
+        profile: None,
     })
 }
 

@@ -28,6 +28,7 @@ use crate::environment::Environment;
 use crate::place::NetnsHandle;
 use prony_record::Finding;
 
+use crate::sampling::{SamplingProfile, SamplingRefused};
 use crate::telemetry::TelemetrySample;
 
 pub use crate::system::HostError;
@@ -98,6 +99,25 @@ pub trait Host: Send {
 
     /// Reads the resource usage of each running service and of the machine.
     fn sample(&mut self) -> TelemetrySample;
+
+    /// Starts to sample the functions of all running services, if the telemetry of the trial includes
+    /// a sampling profile. No sample counts until [`Host::count_samples`]. The calling thread's cores
+    /// are those of the threads that read the samples.
+    fn begin_profiles(&mut self) {}
+
+    /// Begins or ends a period in which samples of a service's functions count. Without a name, this
+    /// applies to all services.
+    fn count_samples(&mut self, service: Option<&str>, counting: bool) {
+        let _ = (service, counting);
+    }
+
+    /// Ends the sampling of a service, and gives names to its functions. Must be called while the
+    /// service is running, because its processes know their files. Returns `None` if
+    /// [`Host::begin_profiles`] has not been called, or if the telemetry includes no profile.
+    fn take_profile(&mut self, service: &str) -> Option<Result<SamplingProfile, SamplingRefused>> {
+        let _ = service;
+        None
+    }
 
     /// Returns true if a sample showed that a machine of this trial is lost. The load can then be
     /// stopped.

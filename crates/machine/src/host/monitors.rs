@@ -8,6 +8,7 @@ use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subjec
 use prony_record::{Finding, Severity};
 
 use super::remote::{RemoteError, RemoteSampler};
+use crate::sampling::{SamplingRefused, SamplingSession};
 use crate::system::hardware::CounterGroup;
 use crate::system::kernel_log::KernelLog;
 use crate::system::{self, SampledService};
@@ -72,6 +73,15 @@ impl Monitors {
         CounterGroup::of_descendants()
             .map_err(|error| self.no_counters = Some(error.to_string()))
             .ok()
+    }
+
+    /// Prepares to sample the processes that the calling thread will start, if the plan requests a
+    /// profile.
+    pub(super) fn samples_of_descendants(
+        &self,
+    ) -> Option<Result<SamplingSession, SamplingRefused>> {
+        let rate_hz = self.watch.profile_rate_hz?;
+        Some(SamplingSession::of_descendants(rate_hz))
     }
 
     /// Describes how hardware counters are read, for `environment.json`.

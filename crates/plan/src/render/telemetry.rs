@@ -2,6 +2,8 @@
 //!
 //! Values may be templates, so the remote services of each variant can be on a different machine.
 
+use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX};
+
 use super::template::TemplateContext;
 use crate::diagnostic::DiagnosticKind;
 use crate::syntax::{PlanReader, TomlTable};
@@ -12,6 +14,9 @@ use crate::watch_spec::CounterMode;
 pub struct TelemetrySettings {
     /// Scope of the hardware counters: cores, processes, or off.
     pub counters: CounterMode,
+    /// Samples per second of CPU time, from which the functions that use the CPU time are found;
+    /// `None` if services are not sampled.
+    pub profile_rate_hz: Option<u32>,
     /// Machine of the plan's remote services, as an ssh destination.
     pub remote: Option<String>,
     /// Additional arguments for ssh.
@@ -37,6 +42,17 @@ pub(super) fn read_telemetry(
             _ => CounterMode::Cores,
         };
     }
+    let mut is_profiled = false;
+    if let Some(node) = table.get("profile") {
+        is_profiled = reader.choice(node, "profile", &["true", "false"]) == Some("true");
+    }
+    let mut rate_hz = DEFAULT_RATE_HZ;
+    if let Some(node) = table.get("profile_rate")
+        && let Some(rate) = reader.whole(node, "profile_rate", 1..=u64::from(RATE_HZ_MAX))
+    {
+        rate_hz = u32::try_from(rate).unwrap_or(RATE_HZ_MAX);
+    }
+    telemetry.profile_rate_hz = is_profiled.then_some(rate_hz);
     if let Some(node) = table.get("remote")
         && let Some(text) = reader.text(node, "remote")
     {

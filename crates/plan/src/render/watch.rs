@@ -22,6 +22,7 @@ impl TelemetrySettings {
             .filter_map(|service| Some((service, service.remote.as_deref()?)));
         let mut watch = WatchSpec {
             counters: self.counters,
+            profile_rate_hz: self.profile_rate_hz,
             load_cores: load_cores(resolved),
             load_is_elsewhere: resolved.load.agents.is_some(),
             ..WatchSpec::default()

@@ -112,6 +112,7 @@ registry! {
     ConnectionsLimited "connections-limited" => trial::CONNECTIONS_LIMITED, trial::ConnectionsLimited;
     CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN, trial::CapacityUnknown;
     TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST, trial::TelemetryLost;
+    ProfileLimited "profile-limited" => trial::PROFILE_LIMITED, trial::ProfileLimited;
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED, trial::CryptoUnaccelerated;
     NotIdle "not-idle" => trial::NOT_IDLE, trial::NotIdle;
 

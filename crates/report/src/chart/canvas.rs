@@ -99,6 +99,17 @@ pub(crate) enum Shape {
         color: Color,
         opacity: f64,
     },
+    /// A rectangle with text that is cut off at its right edge, and a title that appears when the
+    /// pointer is above it. Searches find the whole text.
+    Frame {
+        from: (f64, f64),
+        to: (f64, f64),
+        color: Color,
+        opacity: f64,
+        text: String,
+        title: String,
+        style: TextStyle,
+    },
     /// A filled disc.
     Dot {
         center: (f64, f64),

@@ -30,7 +30,7 @@ pub(crate) const BAND: Color = color(0xEDEFF3, 0x262C37);
 pub(crate) const PAPER: Color = color(0xFFFFFF, 0x14171D);
 
 /// The colors of variants. They repeat from the ninth variant on.
-const VARIANTS: [Color; 8] = [
+pub(crate) const VARIANTS: [Color; 8] = [
     color(0x0B66A8, 0x5DB2F2),
     color(0xC2369B, 0xF7B3E6),
     color(0x0E7C8A, 0x52CBDD),

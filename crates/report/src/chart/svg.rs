@@ -88,6 +88,31 @@ fn element(shape: &Shape) -> String {
                 opacity_attribute(*opacity)
             )
         }
+        Shape::Frame {
+            from,
+            to,
+            color,
+            opacity,
+            text,
+            title,
+            style,
+        } => {
+            let (width, height) = (units(to.0 - from.0).max(1), units(to.1 - from.1));
+            format!(
+                "<svg x=\"{}\" y=\"{}\" style=\"width:{width}px;height:{height}px;overflow:hidden\">\
+                 <title>{}</title><rect width=\"{width}\" height=\"{height}\" fill=\"{}\" \
+                 opacity=\"{opacity:.2}\"/><text x=\"30\" y=\"{}\" dy=\"0.5ex\" font-size=\"{}\" \
+                 fill=\"{}\">{}</text></svg>",
+                units(from.0),
+                units(from.1),
+                escaped(title),
+                hex(*color),
+                height / 2,
+                units(style.size),
+                hex(style.color),
+                escaped(text)
+            )
+        }
         Shape::Dot {
             center,
             radius,

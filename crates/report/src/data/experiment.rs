@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use prony_record::Outcome;
 use prony_stats::gate::GateResult;
 use prony_stats::{
-    BottleneckKind, Comparison, Effect, EffectKind, Levels, Metric, MovementRole, VariantSummary,
-    VerdictDocument,
+    BottleneckKind, Comparison, Effect, EffectKind, FunctionRow, FunctionTable, Levels, Metric,
+    MovementRole, VariantSummary, VerdictDocument,
 };
 use prony_wording::verdict::word;
 
@@ -40,6 +40,9 @@ pub fn experiment(experiment: &Experiment, gates: &[GateResult]) -> Vec<DataTabl
         environment(experiment),
         super::runs::gates(gates),
     ];
+    if !verdict.functions.is_empty() {
+        tables.push(functions(verdict));
+    }
     tables.extend(telemetry(experiment));
     tables.extend(super::rounds::of_experiment(experiment));
     tables
@@ -249,6 +252,38 @@ fn limits(verdict: &VerdictDocument) -> DataTable {
             BottleneckKind::Unknown => "unknown",
         })
         .column("text", |(_, limit)| &limit.text)
+        .build()
+}
+
+/// A row for each function and variant of each service with a sampling profile.
+fn functions(verdict: &VerdictDocument) -> DataTable {
+    let rows = verdict.functions.iter().flat_map(|table| {
+        let rows = table.functions.iter();
+        rows.flat_map(move |row| {
+            (0..row.us_per_request.len()).map(move |place| (table, row, place))
+        })
+    });
+    let difference = |(_, row, place): (&FunctionTable, &FunctionRow, usize)| {
+        let levels = verdict.variants.get(place).map(|it| it.levels.clone())?;
+        let mut differences = row.differences.iter();
+        differences.find(|it| it.levels == levels).cloned()
+    };
+    DataTable::of("functions", rows)
+        .column("service", |(table, _, _)| &table.service)
+        .column("variant", |(table, _, place)| table.variants.get(place))
+        .column("function", |(_, row, _)| &row.function.name)
+        .column("module", |(_, row, _)| &row.function.module)
+        .column("us_per_request", |(_, row, place)| {
+            row.us_per_request[place]
+        })
+        .column("against", move |it| {
+            difference(it).map(|it| joined(&it.against))
+        })
+        .column("difference_us", move |it| difference(it).map(|it| it.us))
+        .column("low_us", move |it| difference(it).and_then(|it| it.low_us))
+        .column("high_us", move |it| {
+            difference(it).and_then(|it| it.high_us)
+        })
         .build()
 }
 

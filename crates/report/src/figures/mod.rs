@@ -2,6 +2,7 @@
 
 mod completions;
 mod cpu;
+mod flame;
 mod forest;
 mod history;
 mod load;
@@ -13,6 +14,8 @@ mod times;
 
 pub(crate) use completions::until_done;
 pub(crate) use cpu::cpu;
+pub use flame::collapsed_stacks;
+pub(crate) use flame::flames;
 pub(crate) use forest::forest;
 pub(crate) use history::history;
 pub(crate) use load::of_load;

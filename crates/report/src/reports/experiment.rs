@@ -26,6 +26,8 @@ const HEADER_SENTENCES_MAX: usize = 4;
 const TABLE_VARIANTS_MAX: usize = 6;
 /// Maximum number of changes that a terminal lists for one difference.
 const TERMINAL_CHANGES_MAX: usize = 5;
+/// Maximum number of functions that a terminal lists if none differs.
+const TERMINAL_FUNCTIONS_MAX: usize = 10;
 /// Maximum number of comparisons whose rounds are drawn.
 const ROUNDS_MAX: usize = 8;
 /// Maximum number of explained differences whose tables the page shows expanded.
@@ -70,6 +72,7 @@ impl Document {
         effects(&mut document, verdict);
         document.push(why_section(verdict));
         document.push(cpu(verdict));
+        document.push(functions(experiment));
         for (factor, metric, lines) in tables::scaling::groups(verdict) {
             let section = Section::new(&capitalized(&scaling::title(factor, metric)));
             let figure = figures::scaling(factor, metric, &lines);
@@ -253,6 +256,63 @@ fn cpu(verdict: &VerdictDocument) -> Section {
     section
         .with(Pages, figure.map(Block::Chart))
         .with(Everyone, table.map(Block::Table))
+}
+
+/// CPU time by function: those that certainly differ, then all others, collapsed.
+fn functions(experiment: &Experiment) -> Section {
+    let mut section = Section::new("CPU by function");
+    let tables = &experiment.verdict.functions;
+    if !tables.is_empty() {
+        section = section.intro(captions::FUNCTIONS);
+    }
+    for table in tables {
+        if tables.len() > 1 {
+            section = section.with(Everyone, Block::Subheading(table.service.clone()));
+        }
+        let (differing, others) = tables::functions::divided(table);
+        let is_same = differing.is_empty();
+        let differing =
+            (!is_same).then(|| Block::Table(tables::functions::function_table(table, &differing)));
+        let none = is_same
+            .then(|| Block::Note("No function certainly differs between the variants.".to_owned()));
+        let count = others.len() as u64;
+        let folded = Block::Folded {
+            summary: number::plural(
+                count,
+                "row without a certain difference",
+                "rows without a certain difference",
+            ),
+            blocks: vec![Block::Table(tables::functions::function_table(
+                table, &others,
+            ))],
+        };
+        let largest = &others[..others.len().min(TERMINAL_FUNCTIONS_MAX)];
+        let largest =
+            is_same.then(|| Block::Table(tables::functions::function_table(table, largest)));
+        section = section
+            .with(Everyone, differing)
+            .with(Everyone, none)
+            .with(Terminal, largest)
+            .with(Files, (count > 0).then_some(folded));
+    }
+    let (compared, single) = figures::flames(experiment);
+    let drawn = |figure: &Figure| {
+        [
+            Block::Subheading(figure.title.clone()),
+            Block::Chart(figure.clone()),
+        ]
+    };
+    for block in compared.iter().flat_map(drawn) {
+        section = section.with(Pages, block);
+    }
+    if !single.is_empty() {
+        let folded = Block::Folded {
+            summary: "Flame graph of each variant".to_owned(),
+            blocks: single.iter().flat_map(drawn).collect(),
+        };
+        section = section.with(Pages, folded);
+    }
+    section
 }
 
 /// The probes of capacity searches.

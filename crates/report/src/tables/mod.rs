@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 pub(crate) mod entries;
 pub(crate) mod entry_comparison;
+pub(crate) mod functions;
 pub(crate) mod history;
 pub(crate) mod load;
 mod results;

@@ -20,7 +20,9 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
         })
     };
     let all = verdict.why.iter();
-    all.filter(|why| is_established(why) || changed_cost(&why.moved).is_some())
+    let has_cost =
+        |why: &Explanation| changed_cost(&why.moved).is_some() || !why.functions.is_empty();
+    all.filter(|why| is_established(why) || has_cost(why))
         .collect()
 }
 

@@ -1,8 +1,9 @@
 //! The results of `prony doctor` on a terminal.
 
 use super::{Paint, TextOptions};
-use crate::doctor::{CheckLevel, DoctorDocument, StoredCheck, StoredSubject};
+use crate::doctor::{CheckLevel, DoctorDocument, StoredCheck, StoredProfile, StoredSubject};
 use crate::number;
+use crate::table::{Align, Table};
 
 /// Width of the column with a check's level, in characters.
 const LEVEL_WIDTH: usize = 9;
@@ -19,7 +20,8 @@ pub fn doctor(doctor: &DoctorDocument, all: bool, options: TextOptions) -> Strin
     let mut groups: Vec<Vec<&StoredSubject>> = Vec::new();
     for subject in &doctor.subjects {
         let is_same = |group: &&mut Vec<&StoredSubject>| {
-            (&group[0].lines, &group[0].unknown) == (&subject.lines, &subject.unknown)
+            (&group[0].lines, &group[0].unknown, &group[0].profile)
+                == (&subject.lines, &subject.unknown, &subject.profile)
         };
         match groups.iter_mut().find(is_same) {
             Some(group) => group.push(subject),
@@ -78,6 +80,9 @@ fn one<'d>(
         let text = format!("{}: {}", unknown.what, unknown.why);
         out += &paint.paragraph(&paint.dim(&word), LEVEL_WIDTH, &text);
     }
+    if let Some(profile) = &subject.profile {
+        out += &functions(profile, all, paint);
+    }
     let fine = subject.fine() as u64;
     if !all && fine > 0 {
         let others = if subject.shown(false).is_empty() && subject.unknown.is_empty() {
@@ -86,6 +91,53 @@ fn one<'d>(
             number::plural(fine, "other check passed", "other checks passed")
         };
         out += &format!("{others} (--all shows them).\n");
+    }
+    out
+}
+
+/// The functions that use the CPU time.
+fn functions(profile: &StoredProfile, all: bool, paint: Paint) -> String {
+    /// Number of functions to show, unless all are shown.
+    const FUNCTIONS_MAX: usize = 15;
+
+    let samples = number::plural(profile.samples, "sample", "samples");
+    let cpu_s = profile.cpu_s.map(number::span);
+    let cpu = cpu_s.map_or_else(String::new, |cpu_s| format!("{cpu_s} of CPU time, "));
+    let span = number::span(profile.seconds);
+    let first = paint.dim(&format!("{:<LEVEL_WIDTH$}", "profile"));
+    let text = format!("{cpu}{samples} in {span}");
+    let mut out = paint.paragraph(&first, LEVEL_WIDTH, &text);
+    let indent = " ".repeat(LEVEL_WIDTH);
+    for note in &profile.notes {
+        out += &paint.paragraph(&indent, LEVEL_WIDTH, note);
+    }
+    if profile.functions.is_empty() {
+        return out;
+    }
+    let mut table = Table::new(&["CPU", "function", "in"]);
+    for ((_, align), set) in table
+        .columns
+        .iter_mut()
+        .zip([Align::Right, Align::Left, Align::Left])
+    {
+        *align = set;
+    }
+    let shown = if all { usize::MAX } else { FUNCTIONS_MAX };
+    for function in profile.functions.iter().take(shown) {
+        table.push(vec![
+            number::share(function.share),
+            crate::table::plain(&function.function),
+            crate::table::plain(&function.module),
+        ]);
+    }
+    out += &table.to_text(&indent);
+    let hidden = profile.functions.len().saturating_sub(shown);
+    if hidden > 0 {
+        let more = number::plural(hidden as u64, "other function", "other functions");
+        out += &format!(
+            "{indent}{}\n",
+            paint.dim(&format!("{more} (--all shows more)"))
+        );
     }
     out
 }

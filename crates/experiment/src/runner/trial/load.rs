@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSettings, LoadSpec, run_scripted};
 use prony_machine::place::NetnsHandle;
+use prony_machine::system::avoid_cores;
 use prony_machine::telemetry::TelemetrySample;
 use prony_plan::ResolvedLoad;
 use prony_record::Record;
@@ -101,12 +102,18 @@ impl Trial<'_> {
             let begin =
                 |moment| *from.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
             let sampler = scope.spawn(move || {
+                avoid_cores(&avoid);
+                host.begin_profiles();
                 if !sleep_until(from, done) {
                     return Vec::new();
                 }
                 // Without the lost machine, the trial can't give a verdict.
                 let on_lost_machine = || load_control.stop();
-                sampling::collect(host, interval, done, &avoid, latest, &on_lost_machine)
+                host.count_samples(None, true);
+                let samples =
+                    sampling::collect(host, interval, done, &avoid, latest, &on_lost_machine);
+                host.count_samples(None, false);
+                samples
             });
             let record = match &load.agents {
                 None => {

@@ -20,6 +20,7 @@ use prony_record::{Finding, Record, Severity};
 use prony_stats::capacity::SearchReport;
 
 use super::folder::ExperimentFolder;
+use super::function_costs::TrialProfiles;
 use super::readiness::{self, ReadinessError};
 use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
 use super::trial_error::{TargetFailure, TrialError};
@@ -79,6 +80,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) host: &'a mut dyn Host,
     pub(crate) load: Option<&'a mut dyn AgentLoadRunner>,
     pub(crate) scripts: Option<&'a dyn ScriptLoader>,
+    /// Rate of the samples for profiles, unless the plan sets one; `None` for no profiles.
+    pub(crate) profile_rate_hz: Option<u32>,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) stored: &'a mut ExperimentFolder,
     pub(crate) on: &'a mut dyn FnMut(ExperimentEvent<'_>),
@@ -155,7 +158,9 @@ impl Trial<'_> {
             .resolve(variant, &allocated)
             .map_err(TrialError::Plan)?;
         store_files(&resolved, dir)?;
-        self.host.watch(resolved.telemetry.watch(&resolved));
+        let mut watch = resolved.telemetry.watch(&resolved);
+        watch.profile_rate_hz = watch.profile_rate_hz.or(self.profile_rate_hz);
+        self.host.watch(watch);
         self.start_services(&resolved, &allocated, dir)?;
         // Only the load and the requests that check responses run in the network of the load's
         // place.
@@ -245,6 +250,7 @@ impl Trial<'_> {
         let mut findings = self.ended_services(&resolved);
         findings.extend(self.host.take_findings());
         findings.extend(self.examine_crypto(&resolved, position));
+        let profiles = TrialProfiles::take(self.host, &resolved, &dir)?;
         findings.extend(self.stop(&resolved)?);
         findings.extend(limit_lines::findings(logs(&resolved, &dir)));
         let mut summary = telemetry::summary(&samples);
@@ -261,6 +267,8 @@ impl Trial<'_> {
         let telemetry = trial_telemetry::telemetry_values(summary.as_ref(), &resolved, measured);
         findings.extend(trial_telemetry::throttled(&telemetry));
         findings.extend(trial_telemetry::memory_limited(&telemetry));
+        let functions = profiles.costs(summary.as_ref(), &telemetry);
+        findings.extend(profiles.findings);
         Ok(TrialResult {
             block,
             variant,
@@ -281,6 +289,7 @@ impl Trial<'_> {
             findings,
             slices,
             search,
+            functions,
             record: Some(record),
         })
     }

@@ -11,8 +11,9 @@ mod tests;
 
 use prony_record::Finding;
 use prony_stats::{
-    Comparison, Design, Direction, Effect, Evaluation, Explanation, Metric, MetricRole,
-    MovedMetric, Movement, MovementRole, OneSidedFinding, RateParts, Verdict, changed_cost,
+    ChangedFunction, Comparison, Design, Direction, Effect, Evaluation, Explanation, FunctionTable,
+    Metric, MetricRole, MovedMetric, Movement, MovementRole, OneSidedFinding, RateParts, Verdict,
+    changed_cost,
 };
 use prony_wording::why::WhyFacts;
 
@@ -24,16 +25,25 @@ pub(crate) use limits::{has_delayed_acks, limit_of, writes_to_disk};
 /// A finding, and the indexes of the variants that it concerns.
 pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 
+/// Evaluations of CPU time per request by parts of the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CostEvaluations<'a> {
+    /// Evaluations by service.
+    pub(crate) services: &'a ServiceEvaluations,
+    /// Tables by function.
+    pub(crate) functions: &'a [FunctionTable],
+}
+
 /// Returns the changes that accompany each established difference. There is one entry for each pair
 /// of a variant and its baseline, or two if the pair's metrics point in opposite directions. A pair
-/// without an established difference has an entry only if the CPU time or the number of
-/// instructions per request changed significantly. A pair with the verdict `equivalent` has none.
+/// without an established difference has an entry only if the CPU time, the number of instructions
+/// per request, or the CPU time of a function changed significantly. A pair with the verdict `equivalent` has none.
 pub(crate) fn explanations(
     design: &Design,
     evaluation: &Evaluation,
     results: &[TrialResult],
     findings: &[FindingOfVariants<'_>],
-    services: &ServiceEvaluations,
+    costs: CostEvaluations<'_>,
 ) -> Vec<Explanation> {
     let mut groups: Vec<ComparisonGroup<'_>> = Vec::new();
     let differing = evaluation.comparisons.iter();
@@ -61,14 +71,15 @@ pub(crate) fn explanations(
         let input = WhyInput {
             design,
             evaluation,
-            services,
+            costs,
             results,
             findings,
             sides: sides.into_iter().flatten().collect(),
         };
         let why = group.why(&input);
         let cost_changed = changed_cost(&why.moved).is_some();
-        (group.slower_side != SlowerSide::Unknown || cost_changed).then_some(why)
+        let has_reason = cost_changed || !why.functions.is_empty();
+        (group.slower_side != SlowerSide::Unknown || has_reason).then_some(why)
     });
     entries.collect()
 }
@@ -112,7 +123,7 @@ struct ComparisonGroup<'a> {
 struct WhyInput<'a> {
     design: &'a Design,
     evaluation: &'a Evaluation,
-    services: &'a ServiceEvaluations,
+    costs: CostEvaluations<'a>,
     results: &'a [TrialResult],
     findings: &'a [FindingOfVariants<'a>],
     /// Indexes of the variant and its baseline.
@@ -158,6 +169,7 @@ impl ComparisonGroup<'_> {
             findings,
             rate_parts,
             moved,
+            functions: self.changed_functions(input),
             // A metric that is zero for both isn't worth mentioning.
             same: of_kind(|m| m.same && m.means != (0.0, 0.0)),
             unclear,
@@ -219,10 +231,48 @@ impl ComparisonGroup<'_> {
         })
     }
 
+    /// Returns the functions whose CPU time per request certainly changed, the largest change first.
+    fn changed_functions(&self, input: &WhyInput<'_>) -> Vec<ChangedFunction> {
+        /// Maximum number of functions of an explanation. The table of functions has all of them.
+        const FUNCTIONS_MAX: usize = 5;
+
+        let first = self.comparisons[0];
+        let several = input.costs.functions.len() > 1;
+        let mut changed = Vec::new();
+        for table in input.costs.functions {
+            for row in table
+                .functions
+                .iter()
+                .filter(|row| !row.function.module.is_empty())
+            {
+                let differences = row.differences.iter().filter(|it| {
+                    (&it.levels, &it.against) == (&first.levels, &first.against)
+                        && it.is_established()
+                });
+                changed.extend(differences.map(|difference| ChangedFunction {
+                    service: several.then(|| table.service.clone()),
+                    function: row.function.clone(),
+                    us: difference.us,
+                    low_us: difference.low_us,
+                    high_us: difference.high_us,
+                    share: difference.share,
+                    text: String::new(),
+                }));
+            }
+        }
+        changed.sort_by(|a, b| b.us.abs().total_cmp(&a.us.abs()));
+        changed.truncate(FUNCTIONS_MAX);
+        let texted = |changed: ChangedFunction| ChangedFunction {
+            text: prony_wording::changed_function(&changed),
+            ..changed
+        };
+        changed.into_iter().map(texted).collect()
+    }
+
     /// Returns the movements of the CPU time of each service, with the service's name.
     fn service_movements<'a>(&self, input: &WhyInput<'a>) -> Vec<(&'a str, &'a Movement)> {
         let first = self.comparisons[0];
-        let services = input.services.iter();
+        let services = input.costs.services.iter();
         let all = services.flat_map(|(name, it)| it.movements.iter().map(|m| (name.as_str(), m)));
         all.filter(|(_, m)| (&m.levels, &m.against) == (&first.levels, &first.against))
             .collect()

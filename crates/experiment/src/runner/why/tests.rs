@@ -78,6 +78,7 @@ fn told_of(
                 findings: Vec::new(),
                 slices: Vec::new(),
                 search: None,
+                functions: std::collections::BTreeMap::new(),
                 record: Some(Record::default()),
             };
             watched(variant, &mut result);
@@ -90,7 +91,7 @@ fn told_of(
         evaluation.withhold(|_| true, &WithheldBecause::Noise);
     }
     let services = evaluations(&design, &evaluation, &results);
-    explanations(&design, &evaluation, &results, findings, &services)
+    explanations(&design, &evaluation, &results, findings, costs(&services))
 }
 
 fn parts(why: &Explanation) -> Vec<(Metric, MovementRole)> {
@@ -181,6 +182,13 @@ fn explanations_are_ordered_by_certain_cost_and_counter_evidence_is_last() {
 }
 
 /// Returns the explanation of a rate and a CPU time per request that change by these ratios.
+fn costs(services: &ServiceEvaluations) -> CostEvaluations<'_> {
+    CostEvaluations {
+        services,
+        functions: &[],
+    }
+}
+
 fn parts_of(rate: f64, cpu: f64, more: &[(Metric, f64, f64)]) -> Explanation {
     let mut metrics = vec![
         (Metric::RatePerS, 1_000.0 * rate, 1_000.0),
@@ -382,7 +390,7 @@ fn noise_is_called_noise_in_one_line() {
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    let all = explanations(&design, &evaluation, &[], &[], &Default::default());
+    let all = explanations(&design, &evaluation, &[], &[], costs(&Default::default()));
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
     assert_eq!(
@@ -403,7 +411,7 @@ fn a_certain_change_within_the_margin_is_equivalent() {
         }
     }
     let evaluation = evaluate(&design, &trials, &[]).unwrap();
-    let all = explanations(&design, &evaluation, &[], &[], &Default::default());
+    let all = explanations(&design, &evaluation, &[], &[], costs(&Default::default()));
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
     assert_eq!(
@@ -468,7 +476,7 @@ fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
         }
         let evaluation = evaluate(&design, &trials, &[]).unwrap();
         assert_eq!(evaluation.comparisons[0].verdict, Verdict::Undecided);
-        explanations(&design, &evaluation, &[], &[], &Default::default())
+        explanations(&design, &evaluation, &[], &[], costs(&Default::default()))
     };
     assert_eq!(of_cpu(10.0), []);
     let all = of_cpu(14.0);

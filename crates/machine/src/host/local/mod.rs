@@ -26,6 +26,7 @@ use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceS
 use crate::environment::Environment;
 use crate::place::{self, ControlGroup, Image, NetnsHandle, NetworkTopology, Sandbox};
 use crate::run_state::{self, CreatedResource, RunState};
+use crate::sampling::{SamplingProfile, SamplingRefused};
 use crate::sweep;
 use crate::system::process::ProcessTable;
 use crate::system::sources::{self, ServiceCommand};
@@ -159,6 +160,7 @@ impl LocalHost {
             }
         }
         service.recorded.clear();
+        service.sampling = None;
         let status = running.main_ended().map(|status| status.to_string());
         let took = began.elapsed();
         let log_bytes_cut = service.log.as_ref().map_or(0, |log| {
@@ -425,19 +427,21 @@ impl Host for LocalHost {
             (None, None) => None,
         };
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
-        // Counters include the thread that opens them and all processes that this thread starts.
-        // Use a new thread, which starts nothing else.
+        // Counters and samples include the thread that opens them and all processes that this thread
+        // starts. Use a new thread, which starts nothing else.
         let result = std::thread::scope(|scope| {
             let launch = || {
                 let counters = monitors.counters_of_descendants();
+                let samples = monitors.samples_of_descendants();
                 launch::launch(launched, mode, group, cleanup, default_cores, &log)
-                    .map(|running| (running, counters))
+                    .map(|running| (running, counters, samples))
             };
             scope.spawn(launch).join()
         });
-        let (running, counters) =
+        let (running, counters, samples) =
             result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         (service.running, service.counters) = (Some(running), counters);
+        service.sampling = samples;
         self.log_trimmer.watch(&log);
         self.started.push(spec.name.clone());
         self.record_processes(&system::processes());
@@ -539,6 +543,46 @@ impl Host for LocalHost {
             sample.links = network.traffic();
         }
         sample
+    }
+
+    fn begin_profiles(&mut self) {
+        let mut pids = self.process_ids();
+        let table = system::processes();
+        for (name, service) in &mut self.services {
+            let Some(Ok(session)) = &mut service.sampling else {
+                continue;
+            };
+            let pids = pids.remove(name).unwrap_or_default();
+            // Processes of a container may have been started by the container runtime.
+            let keeper = service.running.as_ref().map(RunningService::keeper_pid);
+            let own = table.descendants(keeper.unwrap_or_default());
+            let is_own = |pid: &i32| own.iter().any(|process| process.pid == *pid);
+            let others: Vec<i32> = pids.iter().copied().filter(|it| !is_own(it)).collect();
+            let mut begun = Ok(());
+            if !others.is_empty() {
+                begun = session.include(&others);
+            }
+            if let Err(refused) = begun.and_then(|()| session.begin()) {
+                service.sampling = Some(Err(refused));
+            }
+        }
+    }
+
+    fn count_samples(&mut self, name: Option<&str>, counting: bool) {
+        for (of_service, service) in &self.services {
+            if let Some(Ok(session)) = &service.sampling
+                && name.is_none_or(|name| name == of_service)
+            {
+                session.count(counting);
+            }
+        }
+    }
+
+    fn take_profile(&mut self, name: &str) -> Option<Result<SamplingProfile, SamplingRefused>> {
+        match self.services.get_mut(name)?.sampling.take()? {
+            Ok(session) => session.finish().map(Ok),
+            Err(refused) => Some(Err(refused)),
+        }
     }
 
     fn take_findings(&mut self) -> Vec<Finding> {

@@ -12,6 +12,7 @@ use super::container::ServiceContainer;
 use crate::host::HostError;
 use crate::host::launch::RunningService;
 use crate::place::{ControlGroup, Sandbox};
+use crate::sampling::{SamplingRefused, SamplingSession};
 use crate::system::hardware::CounterGroup;
 use crate::system::port;
 
@@ -38,6 +39,9 @@ pub(super) struct LocalService {
     /// Hardware counters of the service's processes; `None` unless the plan requests counters by
     /// process.
     pub(super) counters: Option<CounterGroup>,
+    /// Samples of the service's functions, or the reason why there are none; `None` unless the plan
+    /// requests a profile.
+    pub(super) sampling: Option<Result<SamplingSession, SamplingRefused>>,
     pub(super) log: Option<PathBuf>,
     /// Processes of the service that the run state lists, by ID and start time.
     pub(super) recorded: HashSet<(i32, u64)>,
@@ -63,6 +67,7 @@ impl LocalService {
             cwd: PathBuf::new(),
             path: None,
             counters: None,
+            sampling: None,
             log: None,
             recorded: HashSet::new(),
         }

@@ -224,3 +224,25 @@ figures! {
         it.percent
     )
 }
+
+pub(in crate::finding) const PROFILE_LIMITED: FindingInfo = FindingInfo {
+    seen: "A sampling profile is missing, or shows less than it could.",
+    severities: &[(Note, "")],
+    meaning: "Sampling needs the kernel's permission, and names need symbols or perf maps. The load's \
+        results are not affected.",
+    action: "Follow the hint in the finding, or remove `profile`.",
+    ..BASE
+};
+
+figures! {
+    /// A sampling profile that is missing or limited.
+    ProfileLimited {
+        /// Limitation, with its cause.
+        reason: String = same,
+    }
+    |it, subject| format!(
+        "Sampling profile of {}: {}.",
+        subject.service("a service"),
+        it.reason
+    )
+}

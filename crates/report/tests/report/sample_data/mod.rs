@@ -339,6 +339,7 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
             name: name.clone(),
         }],
         moved,
+        functions: Vec::new(),
         same: rest(true),
         unclear: rest(false),
     }

@@ -1,0 +1,31 @@
+//! Sampling profiles: which functions of a service use its CPU time.
+//!
+//! Input: the processes of a service, and a rate. Output: a [`SamplingProfile`]. The kernel takes
+//! samples of the processes' call chains and writes them to one buffer per core (`events`). A thread
+//! reads the buffers ten times per second and counts equal call chains (`collector`). Once the load
+//! has ended, addresses get the names of functions (`symbolizer`).
+//!
+//! Memory is bounded: a buffer for half a second of samples per core, and the limits in `collector`.
+
+mod collector;
+mod elf;
+mod events;
+mod kernel_symbols;
+mod names;
+mod perf_map;
+mod processes;
+mod session;
+mod symbolizer;
+
+pub use events::SamplingRefused;
+pub use session::SamplingSession;
+
+pub use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX, SamplingProfile};
+
+#[doc(hidden)]
+pub mod fuzzing {
+    //! Entry points of fuzz targets.
+
+    pub use super::elf::fuzz as elf;
+    pub use super::perf_map::fuzz as perf_map;
+}

@@ -1,0 +1,237 @@
+//! Names for the addresses of a profile. This runs after the load, because it uses CPU time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::Path;
+
+use prony_record::sampling::{
+    KERNEL_MODULE, SAMPLING_SCHEMA, SampledFunction, SamplingEvent, SamplingNote, SamplingProfile,
+    UNKNOWN_FUNCTION,
+};
+
+use super::collector::RawProfile;
+use super::elf::{self, FoundFunction};
+use super::processes::CodeModule;
+use super::{kernel_symbols, names, perf_map};
+use crate::crypto::ProcessFiles;
+
+/// Maximum number of different call chains in a profile. Those with the smallest weights are reduced
+/// to their last function.
+const STACKS_MAX: usize = 20_000;
+
+/// Maximum number of notes about perf maps and files.
+const NOTES_MAX: usize = 8;
+
+/// Mark at the end of a path whose file was deleted or replaced.
+const DELETED_MARK: &str = " (deleted)";
+
+/// Gives names to the functions of a profile.
+pub(super) fn profile(raw: &RawProfile, event: SamplingEvent, rate_hz: u32) -> SamplingProfile {
+    let mut notes = Vec::new();
+    if raw.lost > 0 {
+        notes.push(SamplingNote::Lost(raw.lost));
+    }
+    if raw.reduced > 0 {
+        notes.push(SamplingNote::ChainsReduced(raw.reduced));
+    }
+    let named = functions(raw, &mut notes);
+    let mut indexes: BTreeMap<&SampledFunction, u32> = BTreeMap::new();
+    let mut functions: Vec<SampledFunction> = Vec::new();
+    let of_address: Vec<u32> = named
+        .iter()
+        .map(|function| {
+            *indexes.entry(function).or_insert_with(|| {
+                functions.push(function.clone());
+                functions.len() as u32 - 1
+            })
+        })
+        .collect();
+    let mut weights: HashMap<Vec<u32>, u64> = HashMap::new();
+    for (chain, weight) in &raw.chains {
+        let chain = chain.iter().rev().map(|it| of_address[*it as usize]);
+        *weights.entry(chain.collect()).or_default() += weight;
+    }
+    SamplingProfile {
+        schema: SAMPLING_SCHEMA.to_owned(),
+        event,
+        rate_hz,
+        samples: raw.samples,
+        weight: raw.weight,
+        notes,
+        stacks: heaviest(weights, STACKS_MAX),
+        functions,
+    }
+}
+
+/// Sorts the chains by weight, and reduces the lightest ones to their last function.
+fn heaviest(weights: HashMap<Vec<u32>, u64>, chains_max: usize) -> Vec<(Vec<u32>, u64)> {
+    let order = |(chain_a, weight_a): &(Vec<u32>, u64), (chain_b, weight_b): &(Vec<u32>, u64)| {
+        weight_b.cmp(weight_a).then_with(|| chain_a.cmp(chain_b))
+    };
+    let mut stacks: Vec<(Vec<u32>, u64)> = weights.into_iter().collect();
+    stacks.sort_unstable_by(order);
+    let light = stacks.split_off(stacks.len().min(chains_max));
+    let mut reduced: BTreeMap<u32, u64> = BTreeMap::new();
+    for (chain, weight) in light {
+        if let Some(last) = chain.last() {
+            *reduced.entry(*last).or_default() += weight;
+        }
+    }
+    stacks.extend(
+        reduced
+            .into_iter()
+            .map(|(last, weight)| (vec![last], weight)),
+    );
+    stacks
+}
+
+/// Returns the function of each address.
+fn functions(raw: &RawProfile, notes: &mut Vec<SamplingNote>) -> Vec<SampledFunction> {
+    let unknown = SampledFunction {
+        name: UNKNOWN_FUNCTION.to_owned(),
+        module: UNKNOWN_FUNCTION.to_owned(),
+    };
+    let mut named = vec![unknown; raw.addresses.len()];
+    let mut of_module: Vec<Vec<(u64, usize)>> = vec![Vec::new(); raw.modules.len()];
+    for (index, address) in raw.addresses.iter().enumerate() {
+        of_module[address.module as usize].push((address.position, index));
+    }
+    for ((module, pid), mut addresses) in raw.modules.iter().zip(of_module) {
+        addresses.sort_unstable();
+        let positions: Vec<u64> = addresses.iter().map(|(position, _)| *position).collect();
+        let found = module_functions(module, *pid, &positions, notes);
+        for ((_, index), function) in addresses.into_iter().zip(found) {
+            named[index] = function;
+        }
+    }
+    named
+}
+
+/// Returns the functions at sorted positions in a module.
+fn module_functions(
+    module: &CodeModule,
+    pid: i32,
+    positions: &[u64],
+    notes: &mut Vec<SamplingNote>,
+) -> Vec<SampledFunction> {
+    let unknown = |module: &str| SampledFunction {
+        name: UNKNOWN_FUNCTION.to_owned(),
+        module: module.to_owned(),
+    };
+    let all_unknown = |module: &str| vec![unknown(module); positions.len()];
+    let mut note = |note: SamplingNote| {
+        if notes.len() < NOTES_MAX && !notes.contains(&note) {
+            notes.push(note);
+        }
+    };
+    match module {
+        CodeModule::Unknown => all_unknown(UNKNOWN_FUNCTION),
+        CodeModule::Vdso => all_unknown("[vdso]"),
+        CodeModule::Kernel => match kernel_symbols::functions(positions) {
+            Some(found) => {
+                let function = |found: Option<(String, String)>| match found {
+                    Some((name, module)) => SampledFunction {
+                        name: names::symbol_name(name.as_bytes()),
+                        module: names::clean(&module),
+                    },
+                    None => unknown(KERNEL_MODULE),
+                };
+                found.into_iter().map(function).collect()
+            }
+            None => {
+                note(SamplingNote::KernelNamesHidden);
+                all_unknown(KERNEL_MODULE)
+            }
+        },
+        CodeModule::Generated(pid) => {
+            let name = "[generated code]";
+            let found = perf_map::functions(*pid, positions).unwrap_or_else(|reason| {
+                note(SamplingNote::PerfMap(names::clean(&reason)));
+                None
+            });
+            let function = |found: Option<Vec<u8>>| match found {
+                Some(symbol) => SampledFunction {
+                    name: names::generated_name(&symbol),
+                    module: name.to_owned(),
+                },
+                None => unknown(name),
+            };
+            match found {
+                Some(found) => found.into_iter().map(function).collect(),
+                None => all_unknown(name),
+            }
+        }
+        CodeModule::File(path) => {
+            let name = module_name(path);
+            let found = open(path, pid)
+                .and_then(|file| elf::functions(file, positions))
+                .unwrap_or_else(|reason| {
+                    let text = format!("{name} has no symbols: {reason}");
+                    note(SamplingNote::Symbols(names::clean(&text)));
+                    vec![None; positions.len()]
+                });
+            let function = |found: Option<FoundFunction>| match found {
+                Some(FoundFunction::Symbol(symbol)) => SampledFunction {
+                    name: names::symbol_name(&symbol),
+                    module: name.clone(),
+                },
+                Some(FoundFunction::Start(start)) => SampledFunction {
+                    name: format!("{name}+{start:#x}"),
+                    module: name.clone(),
+                },
+                None => unknown(&name),
+            };
+            found.into_iter().map(function).collect()
+        }
+    }
+}
+
+/// Opens the file of a module, as the process that mapped it sees it.
+fn open(path: &Path, pid: i32) -> Result<File, String> {
+    let text = path.to_string_lossy();
+    let opened = match text.strip_suffix(DELETED_MARK) {
+        // Another file may have the name now. The kernel still offers the program itself.
+        Some(_) => {
+            let program = format!("/proc/{pid}/exe");
+            match std::fs::read_link(&program) {
+                Ok(target) if target == path => File::open(program),
+                _ => return Err("the file was deleted".to_owned()),
+            }
+        }
+        None if Path::new(&format!("/proc/{pid}")).exists() => ProcessFiles::of(pid)
+            .open(path)
+            .or_else(|_| File::open(path)),
+        None => File::open(path),
+    };
+    opened.map_err(|error| error.to_string())
+}
+
+fn module_name(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let text = text.strip_suffix(DELETED_MARK).unwrap_or(&text);
+    names::clean(text.rsplit('/').next().unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_chains_are_reduced_to_their_last_function() {
+        let chains = [
+            (vec![0, 1], 9),
+            (vec![0, 2], 2),
+            (vec![1, 2], 1),
+            (vec![3], 8),
+        ];
+        let reduced = heaviest(chains.into_iter().collect(), 2);
+        assert_eq!(reduced, [(vec![0, 1], 9), (vec![3], 8), (vec![2], 3)]);
+    }
+
+    #[test]
+    fn modules_are_named_by_their_file() {
+        assert_eq!(module_name(Path::new("/usr/lib/libc.so.6")), "libc.so.6");
+        assert_eq!(module_name(Path::new("/srv/web (deleted)")), "web");
+        assert_eq!(module_name(Path::new("/srv/\u{1b}[2J")), "\u{fffd}[2J");
+    }
+}

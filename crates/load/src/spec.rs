@@ -15,6 +15,7 @@ use crate::request::Request;
 use crate::request::entries::{self, Entries};
 use crate::request::expect::Expectations;
 use crate::request::info::{self, UrlFacts};
+use crate::request::journey::Journey;
 use crate::request::long_list::{LineTexts, LongList};
 use crate::request::protocols::{Http, Protocols};
 use crate::request::request_list::requests;
@@ -194,6 +195,8 @@ pub struct LoadSpec {
     pub(crate) placement: Placement,
     /// The script that writes the requests, if there is one.
     pub(crate) script: Option<NamedScript>,
+    /// The journey whose steps the requests are, if the load is one.
+    pub(crate) journey: Option<Arc<Journey>>,
     pub(crate) info: LoadInfo,
 }
 
@@ -259,7 +262,7 @@ impl LoadSettings {
             data_order: settings.data_order.unwrap_or(DataOrder::Sequence),
             requests: listed.requests,
             templates: listed.templates.map(Arc::new),
-            has_cookies: settings.cookies,
+            has_cookies: settings.uses_cookies(),
             targets: listed.targets,
             writer,
             tls,
@@ -268,7 +271,8 @@ impl LoadSettings {
             order: settings.order_of(listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model: LoopModel::new(settings),
-            think: settings.think,
+            // The steps of a journey have pauses of their own.
+            think: settings.think.filter(|_| !settings.has_steps()),
             connections,
             span: LoadSpan {
                 requests: settings.requests,
@@ -292,6 +296,7 @@ impl LoadSettings {
                 io_uring_error,
             },
             script,
+            journey: listed.journey.map(Arc::new),
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -319,6 +324,7 @@ impl LoadSpec {
         self.info.entries = None;
         self.templates = None;
         self.has_cookies = false;
+        self.journey = None;
         self.responses.statuses_by_form.clear();
     }
 
@@ -498,6 +504,10 @@ impl LoadSpec {
             requests: self.distinct_requests(),
             order: self.order,
             uses_tls: self.tls.is_some(),
+            steps: self
+                .journey
+                .as_ref()
+                .map_or(0, |journey| journey.steps.len()),
         };
         LoadInfo {
             threads: self.placement.shards.workers,

@@ -431,14 +431,19 @@ impl LoadSpec {
     }
 
     /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
-    /// §9.2.1). The requests of a script are not included.
+    /// §9.2.1). The requests of a script are not included. Of a journey, only the first step is:
+    /// the others need what earlier steps did.
     pub fn safe_requests(&self) -> Vec<usize> {
         if self.script.is_some() {
             return Vec::new();
         }
         let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");
         let safe = Vec::from_iter(self.requests.iter().map(is_safe));
-        (0..self.distinct_requests())
+        let count = match self.journey {
+            Some(_) => 1,
+            None => self.distinct_requests(),
+        };
+        (0..count)
             .filter(|&index| safe[self.form_of(index as u32) as usize])
             .collect()
     }

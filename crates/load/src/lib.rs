@@ -55,7 +55,7 @@ pub use request::draft::Braces;
 pub use request::info::typed_info;
 pub use request::scope::LoadScope;
 pub use request::template::{
-    data_columns, placeholder, request_filters, request_functions, with_filter,
+    data_columns, literal, placeholder, request_filters, request_functions, with_filter,
 };
 pub use request::writer::Writer;
 pub use request::{response_head, script};

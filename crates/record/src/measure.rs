@@ -309,9 +309,7 @@ impl Measure {
             return self.amount(record);
         }
         let distribution = times.distribution(record);
-        let timed = distribution
-            .as_ref()
-            .map_or(ok, Distribution::count);
+        let timed = distribution.as_ref().map_or(ok, Distribution::count);
         let among_timed = quantile * (timed + failed) as f64 / timed as f64;
         Some(match distribution {
             _ if timed == 0 || among_timed > 1.0 => Amount::Micros(f64::INFINITY),

@@ -19,6 +19,6 @@ pub(crate) use form_body::form_field;
 pub use marks::request_functions;
 pub(crate) use marks::{MarkedPiece, Marks, ValueNames};
 pub(crate) use parse::{TextPiece, parse_pieces};
-pub use parse::{placeholder, request_filters, with_filter};
+pub use parse::{literal, placeholder, request_filters, with_filter};
 pub(crate) use values::{Value, ValueSource};
 pub(crate) use variables::{Variable, VariableValues};

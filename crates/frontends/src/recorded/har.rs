@@ -8,7 +8,7 @@ use prony_load::{
 use serde::Deserialize;
 
 use super::captures::{PastResponse, find_captures};
-use super::{RecordedSteps, is_kept, split_url, take_form};
+use super::parts::{RecordedSteps, is_kept, split_url, take_form};
 
 /// Minimum pause between two requests that becomes a think time.
 const THINK_MIN: Duration = Duration::from_millis(500);

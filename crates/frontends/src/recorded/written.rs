@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use prony_load::{BodyPattern, CapturePlace, JourneyStep, Repeat};
 
-use super::RecordedSteps;
+use super::parts::RecordedSteps;
 
 /// Returns the file for `--steps`, with comments. `name` is the file's name in them.
 pub fn steps_text(recorded: &RecordedSteps, name: &str) -> String {

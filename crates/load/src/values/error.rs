@@ -160,14 +160,12 @@ impl SettingsError {
         self
     }
 
-    /// Replaces the names of settings in the error with their keys, for a table whose keys have
+    /// Replaces the names of settings in the cause with their keys, for a table whose keys have
     /// these names.
     pub(crate) fn without_names(mut self) -> SettingsError {
-        let hints = self.hints.iter_mut().map(|hint| &mut hint.parts);
-        for part in std::iter::once(&mut self.cause).chain(hints).flatten() {
-            match part {
-                MessagePart::Name(key) => *part = MessagePart::Text((*key).to_owned()),
-                MessagePart::Text(_) | MessagePart::Value(..) => {}
+        for part in &mut self.cause {
+            if let MessagePart::Name(key) = part {
+                *part = MessagePart::Text((*key).to_owned());
             }
         }
         self

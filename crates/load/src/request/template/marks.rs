@@ -202,7 +202,12 @@ fn value_of(
     let mut functions = FUNCTIONS.iter();
     match functions.find(|(function, _)| function == name) {
         Some((_, value)) => Ok(value.clone()),
-        None => Err(unknown(name, data)),
+        None if names.variables.is_empty() => Err(unknown(name, data)),
+        None => {
+            let variables = names.variables.join(", ");
+            let error = unknown(name, data);
+            Err(error.hint(format!("a variable of an earlier step: {variables}")))
+        }
     }
 }
 

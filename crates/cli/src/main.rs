@@ -62,6 +62,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Bisect(arguments) => commands::bisect::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Init(arguments) => commands::init::run(&arguments),
+        Command::Steps(arguments) => commands::steps::run(&arguments),
         Command::Study(arguments) => commands::study::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::History(arguments) => commands::history::run(&arguments),

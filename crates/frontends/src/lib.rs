@@ -14,6 +14,7 @@ mod getopt;
 mod hey;
 mod local_time;
 mod output;
+pub mod recorded;
 mod session;
 mod siege;
 mod tally;

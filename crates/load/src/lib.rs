@@ -55,15 +55,16 @@ pub use request::draft::Braces;
 pub use request::info::typed_info;
 pub use request::scope::LoadScope;
 pub use request::template::{
-    data_columns, placeholder, request_filters, request_functions, with_filter,
+    data_columns, literal, placeholder, request_filters, request_functions, with_filter,
 };
 pub use request::writer::Writer;
 pub use request::{response_head, script};
 pub use server_check::{CheckError, CheckedResponse, check_request, check_request_until, reach};
 pub use settings::{
-    ArrivalRate, CoreList, DataOrder, FormField, GatewayMac, GivenSetting, HttpProxy, HttpVersion,
-    IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Setting, Sha256,
-    SourceOrder, SourceRange, Stage, ThinkDistribution, ThinkTime, TlsVersion, ValueKind,
+    ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField, GatewayMac,
+    GivenSetting, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings, PUBLIC_VARIABLE,
+    ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting, Sha256, SourceOrder, SourceRange,
+    Stage, StepThink, Table, ThinkDistribution, ThinkTime, TlsVersion, ValueKind, read_steps,
 };
 pub use spec::LoadSpec;
 pub use target::resolve::is_metadata;

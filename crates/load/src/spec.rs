@@ -15,6 +15,7 @@ use crate::request::Request;
 use crate::request::entries::{self, Entries};
 use crate::request::expect::Expectations;
 use crate::request::info::{self, UrlFacts};
+use crate::request::journey::Journey;
 use crate::request::long_list::{LineTexts, LongList};
 use crate::request::protocols::{Http, Protocols};
 use crate::request::request_list::requests;
@@ -194,6 +195,8 @@ pub struct LoadSpec {
     pub(crate) placement: Placement,
     /// The script that writes the requests, if there is one.
     pub(crate) script: Option<NamedScript>,
+    /// The journey whose steps the requests are, if the load is one.
+    pub(crate) journey: Option<Arc<Journey>>,
     pub(crate) info: LoadInfo,
 }
 
@@ -259,7 +262,7 @@ impl LoadSettings {
             data_order: settings.data_order.unwrap_or(DataOrder::Sequence),
             requests: listed.requests,
             templates: listed.templates.map(Arc::new),
-            has_cookies: settings.cookies,
+            has_cookies: settings.uses_cookies(),
             targets: listed.targets,
             writer,
             tls,
@@ -268,7 +271,8 @@ impl LoadSettings {
             order: settings.order_of(listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
             model: LoopModel::new(settings),
-            think: settings.think,
+            // The steps of a journey have pauses of their own.
+            think: settings.think.filter(|_| !settings.has_steps()),
             connections,
             span: LoadSpan {
                 requests: settings.requests,
@@ -292,6 +296,7 @@ impl LoadSettings {
                 io_uring_error,
             },
             script,
+            journey: listed.journey.map(Arc::new),
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -319,6 +324,7 @@ impl LoadSpec {
         self.info.entries = None;
         self.templates = None;
         self.has_cookies = false;
+        self.journey = None;
         self.responses.statuses_by_form.clear();
     }
 
@@ -425,14 +431,19 @@ impl LoadSpec {
     }
 
     /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
-    /// §9.2.1). The requests of a script are not included.
+    /// §9.2.1). The requests of a script are not included. Of a journey, only the first step is:
+    /// the others need what earlier steps did.
     pub fn safe_requests(&self) -> Vec<usize> {
         if self.script.is_some() {
             return Vec::new();
         }
         let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");
         let safe = Vec::from_iter(self.requests.iter().map(is_safe));
-        (0..self.distinct_requests())
+        let count = match self.journey {
+            Some(_) => 1,
+            None => self.distinct_requests(),
+        };
+        (0..count)
             .filter(|&index| safe[self.form_of(index as u32) as usize])
             .collect()
     }
@@ -498,6 +509,10 @@ impl LoadSpec {
             requests: self.distinct_requests(),
             order: self.order,
             uses_tls: self.tls.is_some(),
+            steps: self
+                .journey
+                .as_ref()
+                .map_or(0, |journey| journey.steps.len()),
         };
         LoadInfo {
             threads: self.placement.shards.workers,

@@ -44,6 +44,7 @@ impl WrkErrors {
                 Outcome::UnexpectedStatus
                 | Outcome::UnexpectedSize
                 | Outcome::UnexpectedBody
+                | Outcome::Capture
                 | Outcome::GrpcStatus
                 | Outcome::Redirect => {
                     errors.status += count;

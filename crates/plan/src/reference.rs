@@ -478,6 +478,7 @@ fn value_type(kind: ValueKind) -> ValueType {
         ValueKind::TlsVersion => choice(&["1.2", "1.3"]),
         ValueKind::Cores => ValueType::Cores,
         ValueKind::Numbers | ValueKind::List | ValueKind::Texts => ValueType::List,
+        ValueKind::Steps => ValueType::TableArray,
         ValueKind::Headers => ValueType::Either(vec![ValueType::List, ValueType::TextTable]),
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use crate::entries::EntryDeltas;
+use crate::journeys::JourneyCounts;
 use crate::series::Series;
 use crate::starts::Starts;
 use crate::{Distribution, Nanos, OutcomeCounts};
@@ -56,6 +57,10 @@ pub struct Delta {
     pub connect_time: Distribution,
     /// Durations of the TLS handshakes of opened connections.
     pub tls_time: Distribution,
+    /// Journeys by their ends.
+    pub journeys: JourneyCounts,
+    /// Times of completed journeys, and lower bounds on the times of unfinished ones.
+    pub journey_time: Distribution,
     /// Counts and response times of each entry of the load's list.
     pub entries: EntryDeltas,
     pub(crate) starts: Starts,
@@ -135,7 +140,7 @@ impl Delta {
             .map_or(Nanos::ZERO, |(begin, end)| end.since(begin))
     }
 
-    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 9] {
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 13] {
         [
             &mut self.started,
             &mut self.unmeasured,
@@ -146,11 +151,15 @@ impl Delta {
             &mut self.bytes_out,
             &mut self.connections_opened,
             &mut self.tls_resumed,
+            &mut self.journeys.completed,
+            &mut self.journeys.failed,
+            &mut self.journeys.unfinished,
+            &mut self.journeys.unstarted,
         ]
     }
 
     /// Returns the counts in the order of [`Delta::counts_mut`].
-    pub(crate) fn counts(&self) -> [u64; 9] {
+    pub(crate) fn counts(&self) -> [u64; 13] {
         [
             self.started,
             self.unmeasured,
@@ -161,6 +170,10 @@ impl Delta {
             self.bytes_out,
             self.connections_opened,
             self.tls_resumed,
+            self.journeys.completed,
+            self.journeys.failed,
+            self.journeys.unfinished,
+            self.journeys.unstarted,
         ]
     }
 
@@ -170,7 +183,7 @@ impl Delta {
     }
 
     /// Returns mutable references to all distributions, in the order of [`Delta::all_times`].
-    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 8] {
+    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 9] {
         let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
         [
             &mut self.response_time,
@@ -178,30 +191,33 @@ impl Delta {
             &mut self.first_byte,
             &mut self.connect_time,
             &mut self.tls_time,
+            &mut self.journey_time,
             late,
             intended_gaps,
             actual_gaps,
         ]
     }
 
-    fn times_mut(&mut self) -> [&mut Distribution; 5] {
+    fn times_mut(&mut self) -> [&mut Distribution; 6] {
         [
             &mut self.response_time,
             &mut self.service_time,
             &mut self.first_byte,
             &mut self.connect_time,
             &mut self.tls_time,
+            &mut self.journey_time,
         ]
     }
 
     /// Returns the distributions in the order of [`Delta::times_mut`].
-    fn times(&self) -> [&Distribution; 5] {
+    fn times(&self) -> [&Distribution; 6] {
         [
             &self.response_time,
             &self.service_time,
             &self.first_byte,
             &self.connect_time,
             &self.tls_time,
+            &self.journey_time,
         ]
     }
 }

@@ -10,8 +10,8 @@ use crate::negotiated::Negotiated;
 use crate::stalls::Stalls;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
-    HalfSecond, Nanos, Outcome, RateProfile, RateStage, SourceUse, StagedRate, StartGaps, Summary,
-    Throttling, unmeasured,
+    HalfSecond, JourneyResults, Nanos, Outcome, RateProfile, RateStage, SourceUse, StagedRate,
+    StartGaps, Summary, Throttling, unmeasured,
 };
 
 /// Result of a condition of a load.
@@ -80,6 +80,9 @@ pub struct Record {
     /// Results of each entry of the request list. Absent unless the list has at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
+    /// Results of the journeys; absent unless the load's users take journeys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journeys: Option<JourneyResults>,
     /// Time series, one element for each half second.
     pub series: Vec<HalfSecond>,
     /// Resources and delays of the load generator.
@@ -189,6 +192,9 @@ pub struct LoadInfo {
     /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
+    /// Number of steps of the journey that each virtual user takes; 0 if the load is no journey.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps: u64,
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
@@ -523,7 +529,19 @@ impl Record {
             tls_resumed: all.tls_resumed,
             elapsed_s: elapsed.as_secs_f64(),
         };
-        let series = series(all, elapsed, load.rate_profile().as_ref());
+        // The schedule of journeys says nothing about the rate of requests.
+        let is_journey = load.steps > 0;
+        let offered = offered.filter(|_| !is_journey);
+        let rate = load.rate_profile().filter(|_| !is_journey);
+        let series = series(all, elapsed, rate.as_ref());
+        let journeys = is_journey.then(|| {
+            JourneyResults::of(
+                all.journeys,
+                all.journey_time.summary(),
+                elapsed,
+                load.is_open(),
+            )
+        });
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -543,6 +561,7 @@ impl Record {
             tls_time_us: all.tls_time.summary(),
             first_byte_us: all.first_byte.summary(),
             entries: entries.map(|list| EntryResults::of(&list, &all.entries, elapsed)),
+            journeys,
             series,
             generator: Generator {
                 late_us: all.starts.late.summary(),
@@ -557,6 +576,7 @@ impl Record {
             ("first_byte", &all.first_byte),
             ("connect_time", &all.connect_time),
             ("tls_time", &all.tls_time),
+            ("journey_time", &all.journey_time),
         ] {
             record.keep_distribution(name, times);
         }

@@ -15,6 +15,7 @@ mod fast_histogram;
 pub mod finding;
 mod fleet;
 mod goals_phrase;
+mod journeys;
 mod load_abort;
 pub mod measure;
 mod memory_events;
@@ -55,6 +56,7 @@ pub use finding::{
 };
 pub use fleet::{FleetAgent, FleetUse};
 pub use goals_phrase::{goals_phrase, readings_phrase};
+pub use journeys::{Journey, JourneyCounts, JourneyEnd, JourneyResults};
 pub use load_abort::LoadAbort;
 pub use memory_events::MemoryEvents;
 pub use negotiated::Negotiated;

@@ -5,7 +5,10 @@
 //! | `min`, `mean`, `max`, `p50`, `p99.9`, any `pN` or `p(N)` | a time: `250us`, `50ms`, `1.5s`, `2m` | response time |
 //! | `service.pN` and so on | a time | service time |
 //! | `first_byte.`, `connect.`, `tls.`, `late.` before `min`, `mean`, `p50`, `p90`, `p99`, `p99.9`, `max` | a time | times to the first byte, of connects, of TLS handshakes; lateness of starts |
+//! | `journey_time.` before any of those of response times | a time | times of journeys |
 //! | `rate` | a number: `1000`, `20k` | successful requests per second |
+//! | `journeys.completed`, `journeys.failed`, `journeys.unfinished`, `journeys.unstarted` | a count or a share | journeys |
+//! | `failed(STEP)` | a count or a share | requests of one step, or of another entry, that failed |
 //! | `started`, `ok`, `failed`, or the name of an outcome such as `timeout` | a count, or a share: `10`, `0.1%` | requests; the share is of those that ended |
 //! | `unfinished`, `unstarted` | a count or a share | requests; the share is of all that were due |
 //! | `retried` | a count or a share | requests sent again; the share is of those started |
@@ -15,12 +18,15 @@
 use std::fmt;
 
 use crate::quantity::QuantityError;
-use crate::{Distribution, FindingId, Nanos, Outcome, Record, Summary, number, quantity};
+use crate::{
+    Distribution, EntryResults, FindingId, JourneyEnd, Nanos, Outcome, Record, Summary, number,
+    quantity,
+};
 
 /// List of the metrics, for error messages.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
-    times; for other times, add the prefix service., first_byte., connect., tls. or late.), \
-    rate, started, ok, failed, the name of any outcome, unfinished, unstarted, retried, busy, \
+    times; for other times, add the prefix service., first_byte., connect., tls., late. or \
+    journey_time.), rate, journeys.completed, journeys.failed, failed(STEP), started, ok, failed, the name of any outcome, unfinished, unstarted, retried, busy, \
     and, in a load run by agents, the findings partial and agent-lost";
 
 /// Returns the finding with the given ID if it can be used as a condition, that is, if it means
@@ -30,10 +36,10 @@ pub fn finding(id: &str) -> Option<FindingId> {
 }
 
 /// Metric of a condition: one number of a record.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Measure(MeasureKind);
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum MeasureKind {
     Time(TimeKind, TimeFigure),
     Rate,
@@ -49,6 +55,7 @@ enum TimeKind {
     Connect,
     Tls,
     Late,
+    Journey,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,12 +67,15 @@ enum TimeFigure {
     Quantile(f64),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum CountKind {
     Started,
     Failed,
     Retried,
     Outcome(Outcome),
+    Journeys(JourneyEnd),
+    /// Failed requests of the entry with this name.
+    EntryFailed(String),
     /// 1 if the record contains the finding, otherwise 0.
     Finding(FindingId),
 }
@@ -249,7 +259,7 @@ impl Measure {
         };
         let figure = TimeFigure::parse(figure).ok_or_else(unknown)?;
         match (times, figure) {
-            (TimeKind::Response | TimeKind::Service, _) => {}
+            (TimeKind::Response | TimeKind::Service | TimeKind::Journey, _) => {}
             (_, TimeFigure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
                 let prefix = name.split('.').next().unwrap_or(name);
                 return Err(MeasureError::NotRecorded {
@@ -264,7 +274,7 @@ impl Measure {
 
     /// Returns the kind of the metric's values.
     pub fn kind(&self) -> AmountKind {
-        match self.0 {
+        match &self.0 {
             MeasureKind::Time(..) => AmountKind::Time,
             MeasureKind::Rate => AmountKind::Rate,
             MeasureKind::Count(_) => AmountKind::Count,
@@ -275,8 +285,8 @@ impl Measure {
     /// Returns the value of the metric in a record, with counts as plain numbers. Returns `None` if
     /// it was not measured.
     pub fn amount(&self, record: &Record) -> Option<Amount> {
-        Some(match self.0 {
-            MeasureKind::Time(times, figure) => Amount::Micros(times.figure(figure, record)?),
+        Some(match &self.0 {
+            MeasureKind::Time(times, figure) => Amount::Micros(times.figure(*figure, record)?),
             MeasureKind::Rate => Amount::Number(record.rate.ok_per_s),
             MeasureKind::Count(counted) => Amount::Number(counted.of(record).0 as f64),
             MeasureKind::Busy => Amount::Share(record.generator.busy_share),
@@ -287,21 +297,19 @@ impl Measure {
     /// failed request is beyond every limit of a percentile: the percentile is infinite if too
     /// many requests failed. Returns `None` if nothing was measured.
     pub fn judged(&self, record: &Record) -> Option<Amount> {
-        let failed = record.untimed_failures();
         let MeasureKind::Time(
-            times @ (TimeKind::Response | TimeKind::Service),
+            times @ (TimeKind::Response | TimeKind::Service | TimeKind::Journey),
             TimeFigure::Quantile(quantile),
         ) = self.0
         else {
             return self.amount(record);
         };
+        let (ok, failed) = times.ends(record);
         if failed == 0 {
             return self.amount(record);
         }
         let distribution = times.distribution(record);
-        let timed = distribution
-            .as_ref()
-            .map_or(record.totals.ok, Distribution::count);
+        let timed = distribution.as_ref().map_or(ok, Distribution::count);
         let among_timed = quantile * (timed + failed) as f64 / timed as f64;
         Some(match distribution {
             _ if timed == 0 || among_timed > 1.0 => Amount::Micros(f64::INFINITY),
@@ -343,14 +351,18 @@ impl Measure {
     /// the metric is a percentile whose distribution is in the record.
     pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
         self.quantile()?;
-        let MeasureKind::Time(times @ (TimeKind::Response | TimeKind::Service), _) = self.0 else {
+        let MeasureKind::Time(
+            times @ (TimeKind::Response | TimeKind::Service | TimeKind::Journey),
+            _,
+        ) = self.0
+        else {
             return None;
         };
-        let failed = record.untimed_failures();
+        let (ok, failed) = times.ends(record);
         let limit = Nanos((limit_us * 1e3) as u64);
         let (over, timed) = match times.distribution(record) {
             Some(known) => (known.count_from(limit), known.count()),
-            None if record.totals.ok == 0 && failed > 0 => (0, 0),
+            None if ok == 0 && failed > 0 => (0, 0),
             None => return None,
         };
         Some((over + failed, timed + failed))
@@ -363,6 +375,7 @@ impl Measure {
             MeasureKind::Busy
                 | MeasureKind::Count(
                     CountKind::Outcome(Outcome::Unfinished | Outcome::Unstarted)
+                        | CountKind::Journeys(JourneyEnd::Unfinished | JourneyEnd::Unstarted)
                         | CountKind::Finding(_)
                 )
         )
@@ -371,7 +384,7 @@ impl Measure {
     /// Returns the count of requests and the total of which it is a share. Returns `None` for
     /// metrics that don't count requests.
     pub fn count(&self, record: &Record) -> Option<(u64, u64)> {
-        match self.0 {
+        match &self.0 {
             MeasureKind::Count(counted) => Some(counted.of(record)),
             _ => None,
         }
@@ -384,6 +397,14 @@ impl CountKind {
             "started" => Some(CountKind::Started),
             "failed" => Some(CountKind::Failed),
             "retried" => Some(CountKind::Retried),
+            "journeys.completed" => Some(CountKind::Journeys(JourneyEnd::Completed)),
+            "journeys.failed" => Some(CountKind::Journeys(JourneyEnd::Failed)),
+            "journeys.unfinished" => Some(CountKind::Journeys(JourneyEnd::Unfinished)),
+            "journeys.unstarted" => Some(CountKind::Journeys(JourneyEnd::Unstarted)),
+            _ if name.starts_with("failed(") => {
+                let entry = name.strip_prefix("failed(")?.strip_suffix(')')?.trim();
+                Some(CountKind::EntryFailed(entry.to_owned()))
+            }
             _ if finding(name).is_some() => finding(name).map(CountKind::Finding),
             _ => {
                 let mut outcomes = Outcome::ALL.iter();
@@ -394,14 +415,32 @@ impl CountKind {
     }
 
     /// Returns the count and the total of which it is a share.
-    fn of(self, record: &Record) -> (u64, u64) {
+    fn of(&self, record: &Record) -> (u64, u64) {
         let totals = &record.totals;
         let ended = totals.ok + totals.failed;
         let due = totals.started + totals.unstarted;
-        match self {
+        match *self {
             CountKind::Started => (totals.started, due),
             CountKind::Failed => (totals.failed, ended),
             CountKind::Retried => (totals.retried, totals.started),
+            CountKind::Journeys(end) => {
+                let journeys = record.journeys.clone().unwrap_or_default();
+                let (ended, due) = (
+                    journeys.completed + journeys.failed,
+                    journeys.started + journeys.unstarted,
+                );
+                match end {
+                    JourneyEnd::Completed => (journeys.completed, ended),
+                    JourneyEnd::Failed => (journeys.failed, ended),
+                    JourneyEnd::Unfinished => (journeys.unfinished, due),
+                    JourneyEnd::Unstarted => (journeys.unstarted, due),
+                }
+            }
+            CountKind::EntryFailed(ref name) => {
+                let entries = record.entries.iter().flat_map(EntryResults::rows);
+                let entry = entries.into_iter().find(|entry| entry.name == *name);
+                entry.map_or((0, 0), |entry| (entry.failed, entry.ok + entry.failed))
+            }
             CountKind::Finding(id) => {
                 let is_there = record.findings.iter().any(|finding| finding.id == id);
                 (u64::from(is_there), 1)
@@ -425,6 +464,7 @@ impl TimeKind {
             "connect" => TimeKind::Connect,
             "tls" => TimeKind::Tls,
             "late" => TimeKind::Late,
+            "journey_time" => TimeKind::Journey,
             _ => return None,
         })
     }
@@ -433,25 +473,37 @@ impl TimeKind {
     fn distribution(self, record: &Record) -> Option<Distribution> {
         let name = match self {
             TimeKind::Service => "service_time",
+            TimeKind::Journey => "journey_time",
             _ => "response_time",
         };
         Distribution::decode(record.histograms.get(name)?)
     }
 
-    fn summary(self, record: &Record) -> &Summary {
-        match self {
+    /// Returns the number of requests or journeys that succeeded, and the number of those that
+    /// failed without a time.
+    fn ends(self, record: &Record) -> (u64, u64) {
+        match (self, &record.journeys) {
+            (TimeKind::Journey, Some(journeys)) => (journeys.completed, journeys.failed),
+            (TimeKind::Journey, None) => (0, 0),
+            _ => (record.totals.ok, record.untimed_failures()),
+        }
+    }
+
+    fn summary(self, record: &Record) -> Option<&Summary> {
+        Some(match self {
             TimeKind::Response => &record.response_time_us,
             TimeKind::Service => &record.service_time_us,
             TimeKind::FirstByte => &record.first_byte_us,
             TimeKind::Connect => &record.connect_time_us,
             TimeKind::Tls => &record.tls_time_us,
             TimeKind::Late => &record.generator.late_us,
-        }
+            TimeKind::Journey => &record.journeys.as_ref()?.journey_time_us,
+        })
     }
 
     /// Returns the value in microseconds, or `None` if nothing was measured.
     fn figure(self, figure: TimeFigure, record: &Record) -> Option<f64> {
-        let summary = self.summary(record);
+        let summary = self.summary(record)?;
         if summary.max == 0.0 {
             return None;
         }

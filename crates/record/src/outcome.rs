@@ -46,7 +46,9 @@ outcomes! {
     UnexpectedSize = "unexpected_size", Server, "A complete response whose body does not have \
         the size given with `--expect-size`.";
     UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not match \
-    the hash given with `--expect-sha256`.";
+    the hash given with `--expect-sha256`, or lacks the text that its step expects.";
+    Capture = "capture", Server, "A complete response in which a step of a journey did not find a value \
+    that later steps need; a finding names it.";
     GrpcStatus = "grpc_status", Server, "A complete gRPC response whose `grpc-status` is not 0, or is \
     missing; a finding names the status.";
     Dns = "dns", Server, "The name did not resolve.";

@@ -11,6 +11,7 @@
 
 use crate::entries::{DenseTimes, EntryDeltas};
 use crate::fast_histogram::FastHistogram;
+use crate::journeys::{Journey, JourneyEnd};
 use crate::series::HalfSecondCounts;
 use crate::{Delta, Distribution, HALF_SECOND, Nanos, Outcome, OutcomeCounts};
 
@@ -113,6 +114,8 @@ pub struct Recorder {
     /// Sum of the finished half seconds that have not been handed over yet. `None` if the load has
     /// no viewer.
     untaken: Option<Box<Delta>>,
+    /// The same for the times of unfinished journeys.
+    untimed_journeys_below: Nanos,
     /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
     /// Failed requests in the measured part.
@@ -137,6 +140,7 @@ impl Recorder {
             half_second_end: measured.start() + HALF_SECOND,
             half_seconds_ended: 0,
             untimed_below: Nanos::ZERO,
+            untimed_journeys_below: Nanos::ZERO,
             total: Delta::default(),
             untaken: None,
             ended: 0,
@@ -244,6 +248,32 @@ impl Recorder {
     pub fn redirected(&mut self, now: Nanos) {
         if self.is_measured_at(now) {
             self.half_second.redirected += 1;
+        }
+    }
+
+    /// Records the end of a journey.
+    pub fn journey_ended(&mut self, journey: &Journey) {
+        self.passed(journey.ended);
+        let is_measured = match self.measured {
+            MeasuredPart::DueFrom(start) => journey.intended >= start && !journey.is_settling,
+            MeasuredPart::EndedFrom(start) => journey.ended >= start && !self.is_settling,
+        };
+        if !is_measured {
+            return;
+        }
+        let half_second = &mut self.half_second;
+        half_second.journeys.add(journey.end);
+        let is_bound = match journey.end {
+            JourneyEnd::Completed => {
+                half_second.journey_time.record(journey.time);
+                false
+            }
+            JourneyEnd::Unfinished => journey.time >= self.untimed_journeys_below,
+            JourneyEnd::Unstarted => true,
+            JourneyEnd::Failed => false,
+        };
+        if is_bound {
+            half_second.journey_time.record_at_least(journey.time);
         }
     }
 
@@ -364,12 +394,25 @@ impl Recorder {
     /// (docs/method.md). A stall longer than the p99 stays visible.
     pub fn stop_at(&mut self, end: Nanos) {
         self.passed(end);
+        self.stop_journeys_at(end);
         let MeasuredPart::EndedFrom(start) = self.measured else {
             return;
         };
         let p99 = self.response_time_quantile(0.99);
         if p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= end.since(start).0 {
             self.untimed_below = p99;
+        }
+    }
+
+    /// Does the same for journeys, of which every load with a duration has unfinished ones at its
+    /// end: most of them wait for a pause to end.
+    fn stop_journeys_at(&mut self, end: Nanos) {
+        let mut times = self.total.journey_time.clone();
+        times.merge(&self.half_second.journey_time);
+        let p99 = times.quantile(0.99).0;
+        let measured = end.since(self.measured.start());
+        if p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= measured.0 {
+            self.untimed_journeys_below = p99;
         }
     }
 

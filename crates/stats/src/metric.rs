@@ -73,6 +73,14 @@ metrics! {
     P99Us = "p99_us", "p99 response time", Micros, Lower, Ratio, Result;
     /// Fraction of the started requests that failed, 0 to 1.
     FailedShare = "failed_share", "failed share", Share, Lower, Difference, Result;
+    /// Completed journeys per second; for loads with steps.
+    JourneysPerS = "journeys_per_s", "rate of journeys", PerS, Higher, Ratio, Result;
+    /// Median time of a journey, in microseconds, without its pauses.
+    JourneyP50Us = "journey_p50_us", "median journey time", Micros, Lower, Ratio, Result;
+    /// 99th percentile of the time of a journey, in microseconds, without its pauses.
+    JourneyP99Us = "journey_p99_us", "p99 journey time", Micros, Lower, Ratio, Result;
+    /// Fraction of the ended journeys that failed, 0 to 1.
+    JourneyFailedShare = "journey_failed_share", "share of failed journeys", Share, Lower, Difference, Result;
     /// CPU time of the services' process trees per request, in microseconds.
     ServerCpuUsPerRequest = "server_cpu_us_per_request", "server CPU per request", Micros, Lower, Ratio, Cost;
     /// User-mode part of the services' CPU time per request, in microseconds.

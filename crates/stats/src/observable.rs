@@ -28,7 +28,7 @@ pub struct Observable {
     pub(crate) what: ObservableSource,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ObservableSource {
     /// A metric, taken from the trial's values.
     Metric(Metric),
@@ -105,7 +105,7 @@ impl Observable {
 
     /// Returns the scale on which two values are compared.
     pub(crate) fn scale(&self) -> Scale {
-        match self.what {
+        match &self.what {
             ObservableSource::Metric(metric) => metric.scale(),
             ObservableSource::Measure(measure) => match measure.kind() {
                 AmountKind::Time | AmountKind::Rate => Scale::Ratio,
@@ -117,9 +117,9 @@ impl Observable {
     /// Returns the measure if the observable counts requests. A count of requests is a fact rather
     /// than an estimate when it is compared with a fixed limit.
     pub(crate) fn counts(&self) -> Option<Measure> {
-        match self.what {
+        match &self.what {
             ObservableSource::Measure(measure) if measure.kind() == AmountKind::Count => {
-                Some(measure)
+                Some(measure.clone())
             }
             _ => None,
         }
@@ -127,7 +127,7 @@ impl Observable {
 
     /// Returns true if the value is known only after the load has ended.
     pub(crate) fn is_known_at_end(&self) -> bool {
-        match self.what {
+        match &self.what {
             ObservableSource::Measure(measure) => measure.is_known_at_end(),
             ObservableSource::Metric(_) => true,
         }
@@ -150,8 +150,8 @@ impl Observable {
 
     /// Returns the measure if the observable is a percentile of response or service times.
     pub(crate) fn percentile(&self) -> Option<Measure> {
-        let measure = match self.what {
-            ObservableSource::Measure(measure) => measure,
+        let measure = match &self.what {
+            ObservableSource::Measure(measure) => measure.clone(),
             ObservableSource::Metric(Metric::P50Us) => Measure::parse("p50").ok()?,
             ObservableSource::Metric(Metric::P99Us) => Measure::parse("p99").ok()?,
             ObservableSource::Metric(_) => return None,
@@ -161,9 +161,9 @@ impl Observable {
 
     /// Returns the value in a record, or `None` if the load did not measure it.
     pub(crate) fn value_in(&self, record: &Record) -> Option<f64> {
-        match self.what {
+        match &self.what {
             ObservableSource::Measure(measure) => Some(measure.amount(record)?.value()),
-            ObservableSource::Metric(metric) => observed::of_record(record).get(&metric).copied(),
+            ObservableSource::Metric(metric) => observed::of_record(record).get(metric).copied(),
         }
     }
 
@@ -175,7 +175,7 @@ impl Observable {
             let amount = kind.amount(text)?;
             Ok((amount.value(), matches!(amount, Amount::Share(_))))
         };
-        match self.what {
+        match &self.what {
             ObservableSource::Measure(measure) => of_kind(measure.kind()),
             ObservableSource::Metric(metric) => match metric.unit() {
                 Unit::Micros => of_kind(AmountKind::Time),
@@ -197,7 +197,7 @@ impl Observable {
 
     /// Formats a value with its unit.
     pub fn shown(&self, value: f64) -> String {
-        let unit = match self.what {
+        let unit = match &self.what {
             ObservableSource::Metric(metric) => metric.unit(),
             ObservableSource::Measure(measure) => match measure.kind() {
                 AmountKind::Time => Unit::Micros,

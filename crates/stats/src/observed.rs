@@ -17,6 +17,10 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
             | Metric::TlsResumedShare
             | Metric::QuicLostShare
             | Metric::EarlyDataShare
+            | Metric::JourneysPerS
+            | Metric::JourneyP50Us
+            | Metric::JourneyP99Us
+            | Metric::JourneyFailedShare
             | Metric::GeneratorCpuUsPerRequest
             | Metric::BytesInPerRequest
             | Metric::BodyBytesInPerRequest
@@ -35,8 +39,22 @@ pub fn of_record(record: &Record) -> Values {
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
     }
+    if let Some(journeys) = &record.journeys {
+        if journeys.completed > 0 {
+            values.insert(Metric::JourneysPerS, journeys.completed_per_s);
+            values.insert(Metric::JourneyP50Us, journeys.journey_time_us.p50);
+            values.insert(Metric::JourneyP99Us, journeys.journey_time_us.p99);
+        }
+        if journeys.completed + journeys.failed > 0 {
+            values.insert(Metric::JourneyFailedShare, journeys.failed_share());
+        }
+    }
+    let completed = match &record.journeys {
+        Some(journeys) => journeys.completed,
+        None => totals.ok,
+    };
     // A load with failed requests may have ended sooner than one in which all succeeded.
-    if record.load.requests == Some(totals.ok) {
+    if record.load.requests == Some(completed) {
         values.insert(Metric::TotalTimeUs, totals.elapsed_s * 1e6);
     }
     if totals.started > 0 {

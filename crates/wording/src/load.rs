@@ -1,8 +1,8 @@
 //! Sentences about one load.
 
 use prony_record::{
-    FleetAgent, FleetUse, LoadInfo, Outcome, QuicUse, Record, Severity, SourceSpread, SourceUse,
-    Summary, number,
+    FleetAgent, FleetUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
+    SourceSpread, SourceUse, Summary, number,
 };
 
 use crate::tone::Tone;
@@ -31,11 +31,15 @@ pub fn headline(record: &Record) -> String {
 
 /// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.
 fn offered(load: &LoadInfo) -> Option<String> {
-    match (load.rate_per_s, load.stages.as_slice()) {
-        (Some(rate), _) => Some(number::rate(rate)),
-        (None, []) => None,
-        (None, stages) => Some(number::rate_stages(stages)),
+    let offered = match (load.rate_per_s, load.stages.as_slice()) {
+        (Some(rate), _) => number::rate(rate),
+        (None, []) => return None,
+        (None, stages) => number::rate_stages(stages),
+    };
+    if load.steps > 0 {
+        return Some(offered.replace("req/s", "journeys/s"));
     }
+    Some(offered)
 }
 
 /// Describes the kind of load: loop, connections, protocol.
@@ -89,7 +93,12 @@ pub fn how(record: &Record) -> String {
     if load.cookies {
         parts.push("cookies".to_owned());
     }
-    if load.urls > 1 {
+    if load.steps > 0 {
+        parts.push(format!(
+            "journeys of {}",
+            number::plural(load.steps, "step", "steps")
+        ));
+    } else if load.urls > 1 {
         parts.push(format!(
             "{} requests in the list",
             number::count(load.urls.into())
@@ -136,6 +145,41 @@ pub fn requests(record: &Record) -> (String, Option<String>) {
         number::share(share)
     );
     (all, Some(failed))
+}
+
+/// What became of the journeys: `774 journeys: 511 completed (170/s), 255 failed (33%)`. A journey
+/// fails with the first step that fails.
+pub fn journeys(results: &JourneyResults) -> String {
+    let mut parts = vec![format!(
+        "{} completed ({}/s)",
+        number::count(results.completed),
+        number::rate_figure(results.completed_per_s)
+    )];
+    if results.failed > 0 {
+        let share = number::share(results.failed_share());
+        parts.push(format!(
+            "{} failed ({share})",
+            number::count(results.failed)
+        ));
+    }
+    for (count, what) in [
+        (results.unfinished, "unfinished"),
+        (results.unstarted, "not begun, because no user was free"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {what}", number::count(count)));
+        }
+    }
+    let all = results.started + results.unstarted;
+    let mut text = format!(
+        "{}: {}.",
+        number::plural(all, "journey", "journeys"),
+        parts.join(", ")
+    );
+    if results.failed > 0 {
+        text += " A journey ends with the first step that fails.";
+    }
+    text
 }
 
 /// The requests that were in flight when the load ended, if any. Their outcome is unknown, and the
@@ -207,6 +251,7 @@ pub fn meaning(outcome: Outcome) -> &'static str {
         Outcome::ClosedEarly => "the connection closed before the response began",
         Outcome::Truncated => "the connection closed during the response",
         Outcome::Protocol => "the response violated the protocol",
+        Outcome::Capture => "a step did not find a value in the response",
         Outcome::GrpcStatus => "the gRPC call failed",
         Outcome::Redirect => "redirects that could not be followed",
         Outcome::Timeout => "no complete response in time",

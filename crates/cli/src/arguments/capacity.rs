@@ -31,7 +31,7 @@ prefix service., first_byte., connect. or tls.) or on a share of requests
 )]
 pub(crate) struct CapacityArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
-    #[arg(value_name = "URL", required_unless_present = "urls")]
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "steps", "step"])]
     pub(crate) url: Option<String>,
     /// Condition that the server must meet, such as 'p99<50ms' or 'failed<0.1%'; repeatable
     #[arg(long, value_name = "EXPR", required = true, help_heading = "Capacity")]

@@ -13,7 +13,7 @@ use super::{ByAgentsArgs, LoadArguments, ProgressFlag};
 /// Arguments of `prony load`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]\n       prony load [OPTIONS] --curl COMMAND",
+    override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]\n       prony load [OPTIONS] --steps FILE [URL]\n       prony load [OPTIONS] --curl COMMAND",
     after_help = "\
 Examples:
   prony load http://localhost/                   50 connections for 10 s
@@ -42,14 +42,14 @@ unstarted, retried, busy."
 )]
 pub(crate) struct LoadArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
-    #[arg(value_name = "URL", required_unless_present_any = ["urls", "curl"])]
+    #[arg(value_name = "URL", required_unless_present_any = ["urls", "steps", "step", "curl"])]
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
     /// Take URL, method, headers, body and so on from a curl command, as copied from a browser's
     /// developer tools (bash): one quoted argument, @FILE, - for standard input, or unquoted as the
     /// last option
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["url", "urls"], help_heading = "Request")]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["url", "urls", "steps", "step"], help_heading = "Request")]
     pub(crate) curl: Option<String>,
     #[command(flatten)]
     pub(crate) agents: ByAgentsArgs,

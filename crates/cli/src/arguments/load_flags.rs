@@ -88,6 +88,9 @@ fn setting_arg(setting: &'static Setting) -> Arg {
         .help(setting_help(setting))
         .help_heading(setting.group)
         .value_parser(setting_parser(setting));
+    if setting.plan_only {
+        arg = arg.hide(true);
+    }
     if let Some(short) = setting.short {
         arg = arg.short(short);
     }
@@ -113,6 +116,7 @@ fn setting_arg(setting: &'static Setting) -> Arg {
         ValueKind::Switch => arg.action(ArgAction::SetTrue),
         ValueKind::List => arg.action(ArgAction::Append).value_delimiter(','),
         ValueKind::Headers => arg.action(ArgAction::Append),
+        ValueKind::Steps => arg.action(ArgAction::Append),
         ValueKind::Texts => arg
             .action(ArgAction::Append)
             .allow_hyphen_values(setting.key == "script_args"),

@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Bisect(Box<BisectArgs>),
     /// Write a commented plan to start from
     Init(InitArgs),
+    /// Turn requests that a browser recorded into the steps of a journey
+    Steps(StepsArgs),
     /// List, copy and run the ready-made experiments
     Study(StudyArgs),
     /// Render a stored run again, or compare two stored runs
@@ -147,6 +149,22 @@ pub(crate) struct DemoArgs {
         hide_env_values = true
     )]
     pub(crate) progress: ProgressFlag,
+}
+
+/// Arguments of `prony steps`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+RECORDED is an HTTP archive (HAR), which the Network tab of a browser's developer tools exports, or
+a file with curl commands, as copied there (\"Copy all as cURL\", bash). Images, scripts and
+requests to other servers are left out. Values that an earlier response contained, such as tokens,
+become captures. Edit the file, then run it with prony load --steps FILE URL.")]
+pub(crate) struct StepsArgs {
+    /// The recorded requests (`-` for standard input)
+    #[arg(value_name = "RECORDED")]
+    pub(crate) recorded: PathBuf,
+    /// File to write, which must not exist (`-` for standard output)
+    #[arg(value_name = "FILE", default_value = "journey.toml")]
+    pub(crate) file: PathBuf,
 }
 
 /// Arguments of `prony init`.

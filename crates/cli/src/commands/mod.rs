@@ -15,4 +15,5 @@ pub(crate) mod manual;
 pub(crate) mod origin;
 pub(crate) mod report;
 pub(crate) mod runs;
+pub(crate) mod steps;
 pub(crate) mod study;

@@ -128,6 +128,8 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), F
     let named = [
         ("--body-file", &mut options.body_file),
         ("--urls", &mut options.urls),
+        // The coordinator sends the steps, not their file.
+        ("--steps", &mut options.steps),
         ("--data", &mut options.data),
         ("--ca", &mut options.ca),
         ("--cert", &mut options.cert),
@@ -146,6 +148,12 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), F
             let sent = sent.ok_or_else(|| missing("--form", path))?;
             field.set_file(sent.clone());
         }
+    }
+    for step in &mut options.step {
+        step.replace_files(|path| {
+            let sent = path.to_str().and_then(|name| files.get(name));
+            sent.cloned().ok_or_else(|| missing("--steps", path))
+        })?;
     }
     let was_sent = |path: &PathBuf| files.values().any(|sent| sent == path);
     let all = options.files().map_err(FilePathError::Settings)?;

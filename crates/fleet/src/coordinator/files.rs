@@ -89,6 +89,20 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
         files.push(("urls".to_owned(), list.into_bytes()));
         *path = "urls".into();
     }
+    if settings.has_steps() {
+        settings.step = settings.journey_steps().map_err(NamedFileError::List)?;
+        settings.steps = None;
+        let mut count = 0;
+        for step in &mut settings.step {
+            step.replace_files(|path| {
+                let name = format!("step-file-{count}");
+                count += 1;
+                let bytes = read_named_file(FilePlace::Setting("steps"), path)?;
+                files.push((name.clone(), bytes));
+                Ok(name.into())
+            })?;
+        }
+    }
     Ok(files)
 }
 

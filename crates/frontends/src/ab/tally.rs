@@ -253,6 +253,7 @@ fn failure_kind(outcome: Outcome) -> FailureKind {
         Outcome::UnexpectedSize | Outcome::Truncated => FailureKind::Length,
         Outcome::UnexpectedStatus
         | Outcome::UnexpectedBody
+        | Outcome::Capture
         | Outcome::GrpcStatus
         | Outcome::Protocol
         | Outcome::Redirect => FailureKind::Exception,

@@ -97,6 +97,10 @@ impl Carrier for AnyCarrier {
         each!(self, carrier => carrier.captured(stream))
     }
 
+    fn captured_mut(&mut self, stream: u32) -> Option<&mut CapturedResponse> {
+        each!(self, carrier => carrier.captured_mut(stream))
+    }
+
     fn body_length(&self, stream: u32) -> u64 {
         each!(self, carrier => carrier.body_length(stream))
     }

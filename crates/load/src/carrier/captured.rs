@@ -2,6 +2,9 @@
 
 use crate::request::script::CaptureSpec;
 
+/// Maximum size of a buffer that is kept for later responses, in bytes.
+const KEPT_BYTES_MAX: usize = 1024;
+
 /// The captured head and body of one response.
 #[derive(Debug, Default)]
 pub(crate) struct CapturedResponse {
@@ -21,6 +24,20 @@ impl CapturedResponse {
         })
     }
 
+    /// Sets the maximum number of bytes of the next body that are captured.
+    pub(crate) fn limit_body(&mut self, bytes: usize) {
+        self.body_bytes_max = bytes;
+    }
+
+    /// Releases the memory of a large response.
+    pub(crate) fn release(&mut self) {
+        for part in [&mut self.head, &mut self.body] {
+            if part.capacity() > KEPT_BYTES_MAX {
+                *part = Vec::new();
+            }
+        }
+    }
+
     /// Starts capturing the next response, or the next head after an interim response.
     pub(crate) fn start(&mut self) {
         self.head.clear();
@@ -36,7 +53,7 @@ impl CapturedResponse {
 
     /// Appends a piece of the body, up to the capture limit.
     pub(crate) fn add_body(&mut self, piece: &[u8]) {
-        let room = self.body_bytes_max - self.body.len();
+        let room = self.body_bytes_max.saturating_sub(self.body.len());
         self.body.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 

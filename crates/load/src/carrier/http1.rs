@@ -163,6 +163,10 @@ impl Carrier for H1 {
         self.response.captured.as_deref()
     }
 
+    fn captured_mut(&mut self, _stream: u32) -> Option<&mut CapturedResponse> {
+        self.response.captured.as_deref_mut()
+    }
+
     fn body_length(&self, _stream: u32) -> u64 {
         self.response.body.length()
     }

@@ -465,6 +465,11 @@ impl Carrier for H3 {
         self.streams[stream as usize].response.captured.as_deref()
     }
 
+    fn captured_mut(&mut self, stream: u32) -> Option<&mut CapturedResponse> {
+        let response = &mut self.streams[stream as usize].response;
+        response.captured.as_deref_mut()
+    }
+
     fn hash_bodies(&mut self) {
         for stream in &mut self.streams {
             stream.response.body.hash_always();

@@ -28,6 +28,9 @@ pub(crate) trait Carrier {
     /// The captured part of the last response on a stream, if responses are captured.
     fn captured(&self, stream: u32) -> Option<&CapturedResponse>;
 
+    /// Like [`Carrier::captured`], mutable.
+    fn captured_mut(&mut self, stream: u32) -> Option<&mut CapturedResponse>;
+
     /// Body length of the last response on a stream.
     fn body_length(&self, stream: u32) -> u64 {
         self.received(stream).body_bytes

@@ -163,7 +163,7 @@ impl RequestNumbers {
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
             _ => (shard.worker, shard.of),
         };
-        let is_per_user = goes_through_list_by_user(spec);
+        let is_per_user = spec.journey.is_some() || goes_through_list_by_user(spec);
         let (row, row_stride) = match (&spec.model, limit) {
             _ if is_per_user => (shard.worker, shard.of),
             (LoopModel::Closed, None) => (rows * shard.worker / shard.of, 1),

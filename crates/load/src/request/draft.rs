@@ -1,9 +1,10 @@
 //! The requests that the settings describe, before they are serialized and before any host name is
 //! looked up.
 
+use crate::request::journey::{self, Journey};
 use crate::request::long_list::{LongList, SERIALIZED_LINES_MAX};
-use crate::request::template::{self, DataTable, Marks, TextPiece, Value, ValuePlace};
-use crate::settings::{self, BodyPiece, LoadSettings};
+use crate::request::template::{self, DataTable, Marks, TextPiece, Value, ValueNames, ValuePlace};
+use crate::settings::{self, BodyPiece, JourneyStep, LoadSettings};
 use crate::values::credentials::{self, Credentials};
 use crate::values::error::{SettingsError, SpecError};
 use crate::values::input_file::{self, DATA_BYTES_MAX};
@@ -84,6 +85,8 @@ pub(crate) struct DraftList {
     pub(crate) weight_place: String,
     /// Number of rows in the data file; 1 if there is none.
     pub(crate) rows: usize,
+    /// The journey whose steps the requests are, if the load is one.
+    pub(crate) journey: Option<Journey>,
 }
 
 /// Reads the requests that the settings describe.
@@ -98,12 +101,38 @@ pub(crate) fn drafts(
 ) -> Result<DraftList, SpecError> {
     let data = settings.data.as_deref().map(DataTable::read).transpose()?;
     let drafter = Drafter {
-        data: data.as_ref(),
+        names: ValueNames {
+            data: data.as_ref(),
+            ..ValueNames::default()
+        },
         braces,
         path_as_is: settings.path_as_is,
     };
     let rows = data.as_ref().map_or(1, DataTable::row_count);
     let headers = headers(settings)?;
+    if settings.has_steps() {
+        let steps = settings.journey_steps()?;
+        let columns = data.as_ref().map_or(&[][..], DataTable::columns);
+        let reader = StepReader {
+            steps: &steps,
+            variables: journey::variables(&steps, columns)?,
+            base: url.map(base_url).transpose()?.map(|(base, _)| base),
+            headers,
+            seed: settings.seed.unwrap_or(0),
+        };
+        let drafts = reader.drafts(&drafter)?;
+        let mut journey = Journey::new(&steps, settings, columns)?;
+        if let Some(journey) = &mut journey {
+            let marks = drafts.iter().filter_map(|draft| draft.marks.as_ref());
+            journey.note_uses(marks.flat_map(|marks| marks.values()));
+        }
+        return Ok(DraftList {
+            drafts,
+            rows,
+            journey,
+            ..DraftList::default()
+        });
+    }
     let (body, form_header) = body(settings, &headers)?;
     let Some(file) = &settings.urls else {
         let text = url.ok_or_else(|| {
@@ -295,6 +324,126 @@ impl ListReader<'_> {
     }
 }
 
+/// Creates drafts from the steps of a journey.
+struct StepReader<'a> {
+    steps: &'a [JourneyStep],
+    /// The variables of the journey.
+    variables: Vec<String>,
+    base: Option<Url>,
+    /// Headers of all steps.
+    headers: Vec<HeaderPair>,
+    seed: u64,
+}
+
+impl StepReader<'_> {
+    fn drafts(&self, drafter: &Drafter<'_>) -> Result<Vec<RequestDraft>, SettingsError> {
+        let drafts = self.steps.iter().enumerate().map(|(index, step)| {
+            let drafter = Drafter {
+                names: ValueNames {
+                    variables: &self.variables,
+                    captured: journey::variables_before(self.steps, index),
+                    ..drafter.names
+                },
+                ..*drafter
+            };
+            let draft = self.draft(step, &drafter);
+            draft.map_err(|error| journey::in_step(step, index, error))
+        });
+        drafts.collect()
+    }
+
+    fn draft(
+        &self,
+        step: &JourneyStep,
+        drafter: &Drafter<'_>,
+    ) -> Result<RequestDraft, SettingsError> {
+        if step.url.is_empty() {
+            let error = SettingsError::from("url is missing");
+            return Err(error.hint("write a path such as url = \"/login\""));
+        }
+        let own = merged(&self.headers, step.headers.0.clone());
+        let (body, header) = self.body(step, &own)?;
+        let source = DraftSource {
+            url: &step.url,
+            base: self.base.as_ref(),
+            method: step.method(),
+            headers: merged(&own, header.into_iter().collect()),
+            body: &body,
+            place: String::new(),
+            varying: VaryingParts::default(),
+        };
+        // The names of settings don't apply to the parts of a step.
+        let draft = drafter
+            .draft(source)
+            .map_err(SettingsError::without_names)?;
+        Ok(RequestDraft {
+            expect_status: step.expect_status.clone(),
+            ..draft
+        })
+    }
+
+    /// Returns the body of a step, and the header that it needs.
+    fn body(
+        &self,
+        step: &JourneyStep,
+        headers: &[HeaderPair],
+    ) -> Result<(Vec<BodyPiece>, Option<HeaderPair>), SettingsError> {
+        let given = [
+            ("body", step.body.is_some()),
+            ("body_file", step.body_file.is_some()),
+            ("form", !step.form.0.is_empty()),
+            ("multipart", !step.multipart.is_empty()),
+        ];
+        let given: Vec<&str> = given.iter().filter(|it| it.1).map(|it| it.0).collect();
+        if let [one, other, ..] = given[..] {
+            let error = SettingsError::from(format!("{one} can't be combined with {other}"));
+            return Err(error.hint("remove one of them"));
+        }
+        let content_type = |value: String| Some(("Content-Type".to_owned(), value));
+        let is_typed = headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let piece = |bytes, is_from_file| {
+            vec![BodyPiece {
+                bytes,
+                is_from_file,
+            }]
+        };
+        if let Some(text) = &step.body {
+            return Ok((piece(text.clone().into_bytes(), false), None));
+        }
+        if let Some(file) = &step.body_file {
+            let bytes = input_file::read_file(file, DATA_BYTES_MAX)
+                .map_err(|error| format!("body_file: {}: {error}", file.display()))?;
+            return Ok((piece(bytes, true), None));
+        }
+        if !step.multipart.is_empty() {
+            if is_typed {
+                let text =
+                    "the header Content-Type can't be combined with multipart, which sets it";
+                return Err(SettingsError::from(text).hint("remove the header"));
+            }
+            let form = settings::encode_form(&step.multipart, self.seed)?;
+            let header = content_type(format!("multipart/form-data; boundary={}", form.boundary));
+            return Ok((form.pieces, header));
+        }
+        if step.form.0.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let mut text = String::new();
+        for (name, value) in &step.form.0 {
+            let separator = if text.is_empty() { "" } else { "&" };
+            text += separator;
+            text += &template::form_field(name, value).map_err(|error| error.0)?;
+        }
+        let header = content_type("application/x-www-form-urlencoded".to_owned());
+        Ok((
+            piece(text.into_bytes(), false),
+            header.filter(|_| !is_typed),
+        ))
+    }
+}
+
 /// Finds the forms of lines while a long list is read.
 #[derive(Default)]
 struct FormIndex<'a> {
@@ -452,8 +601,9 @@ struct VaryingParts {
 }
 
 /// Creates a [`RequestDraft`] from each [`DraftSource`].
+#[derive(Clone, Copy)]
 struct Drafter<'a> {
-    data: Option<&'a DataTable>,
+    names: ValueNames<'a>,
     braces: Braces,
     path_as_is: bool,
 }
@@ -538,7 +688,7 @@ impl Drafter<'_> {
     /// Returns a piece of a body if it may contain placeholders. A file's content is sent unchanged
     /// unless there is a data file, because it may be binary.
     fn template<'p>(&self, piece: &'p BodyPiece) -> Option<&'p str> {
-        if piece.is_from_file && self.data.is_none() {
+        if piece.is_from_file && self.names.data.is_none() {
             return None;
         }
         let text = std::str::from_utf8(&piece.bytes).ok();
@@ -573,7 +723,7 @@ impl Drafter<'_> {
         marks: &mut Marks,
     ) -> Result<String, SettingsError> {
         let pieces = template::parse_pieces(text).map_err(|error| SettingsError::from(error.0))?;
-        marks.mark(pieces, place, self.data)
+        marks.mark(pieces, place, &self.names)
     }
 
     fn marked_url(
@@ -599,7 +749,7 @@ impl Drafter<'_> {
                 source.url
             )));
         }
-        let marked = marks.mark(pieces, ValuePlace::Url, self.data)?;
+        let marked = marks.mark(pieces, ValuePlace::Url, &self.names)?;
         Url::parse(&marked, source.base)
             .map(|url| self.normalized(url))
             .map_err(|error| error.map_cause(|text| marks.unmark(text)))

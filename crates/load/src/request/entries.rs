@@ -55,6 +55,19 @@ impl Entries {
         })
     }
 
+    /// Makes each step of a journey an entry.
+    pub(crate) fn of_steps(names: impl Iterator<Item = String>) -> Entries {
+        let each: Vec<EntryInfo> = names.map(|name| EntryInfo { name, lines: 1 }).collect();
+        Entries {
+            of_requests: (0..each.len() as u32).collect(),
+            list: Some(Box::new(EntryList {
+                grouping: EntryGrouping::Step,
+                each,
+                other: None,
+            })),
+        }
+    }
+
     /// Index of a request's entry. A request that is not in the list belongs to the last entry.
     #[inline]
     pub(crate) fn of_request(&self, request: u32) -> u32 {

@@ -17,6 +17,8 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) requests: usize,
     pub(crate) order: RequestOrder,
     pub(crate) uses_tls: bool,
+    /// Number of steps of the load's journey; 0 if it is none.
+    pub(crate) steps: usize,
     /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
 }
@@ -33,7 +35,10 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
     let methods = drafts.iter().map(|it| it.method.as_str());
     let forms = Vec::from_iter(methods.zip(texts.iter().map(String::as_str)));
-    let entries = Entries::of(&forms, long_list);
+    let entries = match &list.journey {
+        Some(journey) => journey.entries(),
+        None => Entries::of(&forms, long_list),
+    };
     let first = long_list.and_then(|list| list.path_of(0));
     let form = texts.first().map(String::as_str).unwrap_or_default();
     let first = match first {
@@ -46,6 +51,10 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
         requests: long_list.map_or(drafts.len(), LongList::len),
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
+        steps: list
+            .journey
+            .as_ref()
+            .map_or(0, |journey| journey.steps.len()),
     };
     Ok(describe(settings, &urls))
 }
@@ -80,7 +89,8 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         follow: settings.follow.unwrap_or(0),
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
         urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
-        order: (urls.requests > 1).then(|| urls.order.to_string()),
+        order: (urls.requests > 1 && urls.steps == 0).then(|| urls.order.to_string()),
+        steps: urls.steps as u64,
         timeout_s: settings.timeout().as_secs_f64(),
         entries: urls.entries.clone(),
         script: settings
@@ -91,7 +101,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
             .data
             .as_ref()
             .map(|file| file.display().to_string()),
-        cookies: settings.cookies,
+        cookies: settings.uses_cookies(),
         proxy_protocol: settings.proxy_protocol.map(|it| it.name().to_owned()),
         ..LoadInfo::default()
     }

@@ -5,6 +5,7 @@ mod encodings;
 pub(crate) mod entries;
 pub(crate) mod expect;
 pub(crate) mod info;
+pub(crate) mod journey;
 pub(crate) mod long_list;
 pub(crate) mod protocols;
 pub(crate) mod request_list;

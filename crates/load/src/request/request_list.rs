@@ -6,6 +6,7 @@ use rustls::pki_types::ServerName;
 
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
+use crate::request::journey::Journey;
 use crate::request::long_list::LongList;
 use crate::request::protocols::Http;
 use crate::request::request_template::{RequestTemplate, RequestTemplates};
@@ -46,11 +47,16 @@ pub(crate) struct Requests {
     pub(crate) base: Url,
     /// The HTTP proxy, if there is one.
     pub(crate) proxy: Option<ResolvedProxy>,
+    /// The journey whose steps the requests are, if the load is one.
+    pub(crate) journey: Option<Journey>,
 }
 
 impl Requests {
     /// Groups the requests into entries.
     pub(crate) fn entries(&self) -> Entries {
+        if let Some(journey) = &self.journey {
+            return journey.entries();
+        }
         let forms = self.requests.iter().map(|it| (it.method(), it.url()));
         Entries::of(&Vec::from_iter(forms), self.long_list.as_ref())
     }
@@ -136,6 +142,7 @@ pub(crate) fn requests(
             indices,
             base,
             proxy: proxy.cloned(),
+            journey: list.journey,
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }
@@ -158,7 +165,7 @@ fn check_early_data(draft: &RequestDraft, settings: &LoadSettings) -> Result<(),
 /// Checks that no header sets the cookies of a request whose user has a cookie jar.
 fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), SettingsError> {
     let is_cookie = |(name, _): &(String, String)| name.trim().eq_ignore_ascii_case(COOKIE);
-    if !settings.cookies || !draft.headers.iter().any(is_cookie) {
+    if !settings.uses_cookies() || !draft.headers.iter().any(is_cookie) {
         return Ok(());
     }
     let error = SettingsError::of("cookies").text(" and the header ");

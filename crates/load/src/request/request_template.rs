@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::request::draft::RequestDraft;
 use crate::request::long_list::LineTexts;
-use crate::request::template::{MarkedPiece, Marks, Value, ValueSource};
+use crate::request::template::{MarkedPiece, Marks, Value, ValueSource, VariableValues};
 use crate::request::{Request, RequestParts, SerializedParts};
 use crate::settings::LoadSettings;
 use crate::target::http_proxy::ResolvedProxy;
@@ -139,7 +139,7 @@ impl RequestTemplate {
         let none = Marks::none();
         let marks = match &draft.marks {
             Some(marks) => marks,
-            None if settings.cookies => &none,
+            None if settings.uses_cookies() => &none,
             None => return Ok(None),
         };
         let parts = SerializedParts::new(draft, settings, proxy);
@@ -296,6 +296,7 @@ impl RequestTemplate {
             number: entry as u64,
             random: &mut ChaCha8Rng::seed_from_u64(seed),
             line,
+            variables: VariableValues::default(),
         };
         let mut buffers = RenderBuffers::default();
         self.draw(&mut source, &mut buffers);

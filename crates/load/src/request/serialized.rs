@@ -197,7 +197,7 @@ impl<'a> SerializedParts<'a> {
 
 /// Returns true if redirects, cookies or a script need the parts of requests.
 fn keeps_parts(settings: &LoadSettings) -> bool {
-    settings.follow.unwrap_or(0) > 0 || settings.cookies || settings.script.is_some()
+    settings.follow.unwrap_or(0) > 0 || settings.uses_cookies() || settings.script.is_some()
 }
 
 /// Serializes a request.

@@ -13,6 +13,7 @@ mod loop_model;
 mod rate;
 mod setting;
 mod source_range;
+mod step;
 mod table;
 mod table_format;
 mod think_time;
@@ -29,6 +30,10 @@ pub use http_proxy::HttpProxy;
 pub use rate::{ArrivalRate, Stage};
 pub use setting::{Setting, ValueKind};
 pub use source_range::SourceRange;
+pub(crate) use step::STEPS_MAX;
+pub use step::{
+    BodyPattern, CapturePlace, JourneyStep, RegexPattern, Repeat, StepThink, Table, read_steps,
+};
 pub use table::{LoadSettings, PUBLIC_VARIABLE};
 pub use think_time::{ThinkDistribution, ThinkTime};
 pub use values::{
@@ -125,6 +130,10 @@ impl LoadSettings {
         if let Some(list) = &self.urls {
             files.extend(url_list::bodies(list)?);
         }
+        if self.has_steps() {
+            let steps = self.journey_steps()?;
+            files.extend(steps.iter().flat_map(JourneyStep::files).cloned());
+        }
         Ok(files)
     }
 
@@ -155,6 +164,10 @@ impl LoadSettings {
             let error = SettingsError::of("arrivals").text(" needs ").name("rate");
             return Err(error.text(" or ").name("stages").text(" as well"));
         }
+        if self.ramp_up.is_some() && !self.has_steps() {
+            let error = SettingsError::of("ramp_up").text(" needs ");
+            return Err(error.name("steps").text(" as well"));
+        }
         self.check_rate()
     }
 
@@ -168,6 +181,29 @@ impl LoadSettings {
             (false, false) => RequestOrder::Sequence,
         };
         self.order.unwrap_or(default_order)
+    }
+
+    /// Returns true if the load is a journey.
+    pub fn has_steps(&self) -> bool {
+        self.steps.is_some() || !self.step.is_empty()
+    }
+
+    /// Returns true if each virtual user has a cookie jar.
+    pub(crate) fn uses_cookies(&self) -> bool {
+        self.cookies || self.has_steps()
+    }
+
+    /// Reads the steps of the load's journey: those of the file, or those in the plan. Empty if
+    /// the load is not a journey.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be read.
+    pub fn journey_steps(&self) -> Result<Vec<JourneyStep>, SettingsError> {
+        match &self.steps {
+            Some(file) => read_steps(file),
+            None => Ok(self.step.clone()),
+        }
     }
 
     /// Connections to keep open.

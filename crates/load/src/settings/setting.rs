@@ -35,6 +35,8 @@ pub struct Setting {
     pub excludes: &'static [(&'static str, &'static str)],
     /// Setting without which this one has no effect.
     pub needs: Option<&'static str>,
+    /// True if help doesn't list the flag, because the setting is for plans.
+    pub plan_only: bool,
 }
 
 /// Form of a setting's value.
@@ -74,6 +76,8 @@ pub enum ValueKind {
     Texts,
     /// Header fields.
     Headers,
+    /// Tables that each describe a step of a journey.
+    Steps,
 }
 
 impl Setting {
@@ -99,6 +103,7 @@ impl Setting {
             environment: None,
             excludes: &[],
             needs: None,
+            plan_only: false,
         }
     }
 
@@ -144,6 +149,11 @@ impl Setting {
 
     pub(super) const fn environment(mut self, variable: &'static str) -> Setting {
         self.environment = Some(variable);
+        self
+    }
+
+    pub(super) const fn plan_only(mut self) -> Setting {
+        self.plan_only = true;
         self
     }
 

@@ -13,9 +13,10 @@ use super::rate::{ArrivalRate, Stage};
 use super::setting::Setting;
 use super::setting::ValueKind::{
     Choice, Cores, Count, File, Headers, List, Number, Numbers, PositiveTime, Rate, Size,
-    SocketPath, Switch, Text, Texts, Time, TlsVersion as Tls,
+    SocketPath, Steps, Switch, Text, Texts, Time, TlsVersion as Tls,
 };
 use super::source_range::SourceRange;
+use super::step::JourneyStep;
 use super::think_time::ThinkTime;
 use super::values::{
     CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
@@ -27,6 +28,20 @@ use crate::values::status_set::StatusSet;
 
 /// Environment variable that has the effect of `public`.
 pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
+
+/// Settings that a journey's steps replace.
+const JOURNEY_EXCLUDES: &[(&str, &str)] = &[
+    ("urls", "because the steps are the requests"),
+    ("script", "because the steps are the requests"),
+    (
+        "order",
+        "because the steps are taken in order; a step's weight chooses at random",
+    ),
+    ("method", "because each step has a method"),
+    ("body", "because each step has a body"),
+    ("body_file", "because each step has a body"),
+    ("form", "because each step has a form"),
+];
 
 settings! {
     "Load" {
@@ -115,6 +130,17 @@ settings! {
             "A file (`-` for standard input) of requests, one per line: URL, \"URL POST body\", \
              \"URL POST <file\" or JSON",
             example("\"urls.txt\"");
+        steps: Option<PathBuf> = File,
+            "A TOML file with the steps of a journey that each virtual user takes: log in, browse, \
+             send a form",
+            example("\"journey.toml\""), excludes(JOURNEY_EXCLUDES);
+        step: Vec<JourneyStep> = Steps,
+            "Step of a journey, which each virtual user takes in order",
+            plan_only(), excludes(JOURNEY_EXCLUDES);
+        ramp_up: Option<Duration> = PositiveTime,
+            "Let the virtual users begin their first journeys evenly over TIME",
+            default("all begin at once"), example("\"30s\""),
+            excludes(&[("rate", ""), ("stages", "")]);
         follow: Option<u64> = Number,
             "Follow up to N redirects; a redirect chain counts as one request",
             default("0");

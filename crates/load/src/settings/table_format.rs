@@ -68,8 +68,8 @@ impl<'de> DeserializeSeed<'de> for ValueKind {
 impl ValueKind {
     /// Returns true if the value may be an array.
     fn is_list(self) -> bool {
-        use ValueKind::{Cores, Headers, List, Numbers, Texts};
-        matches!(self, Cores | Numbers | List | Texts | Headers)
+        use ValueKind::{Cores, Headers, List, Numbers, Steps, Texts};
+        matches!(self, Cores | Numbers | List | Texts | Headers | Steps)
     }
 
     /// A scalar as text, unless it has a type that the kind excludes.
@@ -91,6 +91,7 @@ impl<'de> Visitor<'de> for ValueKind {
         f.write_str(match self {
             ValueKind::Switch => "true or false",
             ValueKind::Headers => "an array of strings or a table",
+            ValueKind::Steps => "an array of tables",
             kind if kind.is_list() => "an array of strings",
             _ => "a string",
         })
@@ -130,6 +131,16 @@ impl<'de> Visitor<'de> for ValueKind {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
         let mut texts = Vec::new();
+        if self == ValueKind::Steps {
+            while let Some(step) = items.next_element::<serde_json::Value>()? {
+                // An agent's order may contain the text of a table.
+                texts.push(
+                    step.as_str()
+                        .map_or_else(|| step.to_string(), str::to_owned),
+                );
+            }
+            return Ok(texts);
+        }
         while let Some(item) = items.next_element_seed(ValueKind::Text)? {
             texts.extend(item);
         }

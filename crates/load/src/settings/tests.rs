@@ -56,6 +56,12 @@ const GOOD: &[&str] = &[
     "--follow 0",
     "--follow 20",
     "--urls f",
+    "--steps f --ramp-up 5s",
+    r#"--step {"url":"/a","name":"a","body":"b","once":true,"headers":{"A":"b"},"weight":2.5}"#,
+    r#"--step {"url":"/","think":"exp:1s","repeat":3} --step {"url":"/","think":"0s","repeat":"1-3"}"#,
+    r#"--step {"url":"/","capture":{"a":{"json":"/b","default":"c"}},"expect_status":"200,302"}"#,
+    r#"--step {"url":"/","expect_body":{"regex":"a+"},"when":"30%","form":{"b":"c"}}"#,
+    r#"--step {"url":"/","expect_body":"text","multipart":["a=b"],"body_file":"f","method":"PUT"}"#,
     "--order random",
     "--order weighted",
     "--data f --data-order random",
@@ -120,6 +126,8 @@ const BAD: &[&str] = &[
     "--source 127.0.0.0/33",
     "--source-order upside",
     "--proxy https://h:1",
+    "--step {}x",
+    "--step {\"url\":\"/\",\"thnk\":\"1s\"}",
     "--proxy-protocol v3",
     "--proxy-source x --proxy-protocol v1",
 ];
@@ -140,6 +148,10 @@ const CONTRADICTORY: &[&str] = &[
     "--script f --urls g",
     "--script f --data g",
     "--script f --cookies",
+    "--steps f --urls g",
+    "--steps f --order random",
+    "--step {\"url\":\"/\"} --body x",
+    "--ramp-up 1s",
     "--script f --think 1s",
 ];
 

@@ -110,6 +110,16 @@ impl CookieJar {
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
+    /// Returns the value of the cookie with this name that would be sent to `url`.
+    pub fn value(&self, name: &str, url: CookieUrl<'_>, now: SystemTime) -> Option<String> {
+        let host = url.host.to_ascii_lowercase();
+        let mut sent = self.cookies.iter().filter(|cookie| {
+            let is_current = cookie.expires.is_none_or(|end| end > now);
+            cookie.name == name && cookie.is_for(&host, url) && is_current
+        });
+        sent.next().map(|cookie| cookie.value.clone())
+    }
+
     /// Returns true if there are no cookies.
     pub fn is_empty(&self) -> bool {
         self.cookies.is_empty()

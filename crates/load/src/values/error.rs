@@ -160,6 +160,17 @@ impl SettingsError {
         self
     }
 
+    /// Replaces the names of settings in the cause with their keys, for a table whose keys have
+    /// these names.
+    pub(crate) fn without_names(mut self) -> SettingsError {
+        for part in &mut self.cause {
+            if let MessagePart::Name(key) = part {
+                *part = MessagePart::Text((*key).to_owned());
+            }
+        }
+        self
+    }
+
     /// Changes the texts of the cause.
     pub(crate) fn map_cause(mut self, change: impl Fn(&str) -> String) -> SettingsError {
         for part in &mut self.cause {

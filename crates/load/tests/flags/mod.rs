@@ -29,7 +29,7 @@ pub(crate) fn settings<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
         let value = attached.or_else(|| words.next());
         let value = value.unwrap_or_else(|| panic!("{word} lacks its value"));
         match kind {
-            ValueKind::List | ValueKind::Texts | ValueKind::Headers => {
+            ValueKind::List | ValueKind::Texts | ValueKind::Headers | ValueKind::Steps => {
                 let values = settings.entry(key).or_insert_with(|| json!([]));
                 values.as_array_mut().unwrap().push(json!(value));
             }

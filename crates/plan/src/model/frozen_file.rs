@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use prony_load::{JourneyStep, read_steps};
+
 use super::folder::{INCLUDES, PlanFolder, copy_name};
 
 /// A file that a plan names, with the path of its copy.
@@ -24,6 +26,7 @@ pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -
             to: Path::new(INCLUDES).join(copy_name(reference)),
         };
         frozen.extend(body_files(&file));
+        frozen.extend(step_files(&file));
         frozen.insert(file);
     }
     frozen.into_iter().collect()
@@ -44,14 +47,35 @@ fn body_files(list: &FrozenFile) -> Vec<FrozenFile> {
             line.split_once(" <")
                 .map(|(_, file)| Path::new(file.trim()))
         })
-        .filter(|file| {
-            file.components()
-                .all(|part| matches!(part, Component::Normal(_)))
-        })
+        .filter(|file| is_below(file))
         .map(|file| FrozenFile {
             from: from.join(file),
             to: to.join(file),
         })
         .filter(|file| file.from.is_file())
         .collect()
+}
+
+/// Lists the files that the steps in a file read. Their paths are relative to the file.
+fn step_files(steps: &FrozenFile) -> Vec<FrozenFile> {
+    let is_toml = steps.from.extension().is_some_and(|it| it == "toml");
+    let read = is_toml.then(|| read_steps(&steps.from).ok()).flatten();
+    let (Some(read), Some(from), Some(to)) = (read, steps.from.parent(), steps.to.parent()) else {
+        return Vec::new();
+    };
+    let named = read.iter().flat_map(JourneyStep::files);
+    let relative = named.filter_map(|file| file.strip_prefix(from).ok());
+    relative
+        .filter(|file| is_below(file) && from.join(file).is_file())
+        .map(|file| FrozenFile {
+            from: from.join(file),
+            to: to.join(file),
+        })
+        .collect()
+}
+
+/// Returns true if a path leads to a file in its folder, or below it.
+fn is_below(file: &Path) -> bool {
+    file.components()
+        .all(|part| matches!(part, Component::Normal(_)))
 }

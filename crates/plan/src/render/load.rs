@@ -494,6 +494,11 @@ fn settings_of(
             let path = read_path_value(key, &written, node.line, around, reader);
             entry.node.value = TomlValue::Text(path);
         }
+        if let ("step", TomlValue::Array(steps)) = (key, &mut entry.node.value) {
+            for step in steps {
+                set_step_files(step, around, reader);
+            }
+        }
         if key == "form" {
             let Some(fields) = reader.texts(node, "form of [load]") else {
                 continue;
@@ -505,6 +510,30 @@ fn settings_of(
         settings.entries.push(entry);
     }
     settings
+}
+
+/// Resolves the paths of the files that a step of a journey reads.
+fn set_step_files(step: &mut TomlNode, around: &RenderContext<'_>, reader: &mut PlanReader<'_>) {
+    let TomlValue::Table(step) = &mut step.value else {
+        return;
+    };
+    for entry in &mut step.entries {
+        let node = &mut entry.node;
+        match (entry.key.as_str(), &node.value) {
+            ("body_file", TomlValue::Text(written)) => {
+                let path = read_path_value("body_file", written, node.line, around, reader);
+                node.value = TomlValue::Text(path);
+            }
+            ("multipart", TomlValue::Array(_)) => {
+                if let Some(fields) = reader.texts(node, "multipart of [[load.step]]") {
+                    let fields = fields.into_iter();
+                    let fields = fields.map(|field| form_field(field, node, around, reader));
+                    node.value = TomlValue::Array(fields.collect());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Resolves the path of the file in a form's field, if it has one.
@@ -661,8 +690,9 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
     let Some(node) = table.get("path") else {
         return "/".to_owned();
     };
-    if table.get("urls").is_some() {
-        let message = "path has no effect together with urls";
+    let requests = ["urls", "steps", "step"];
+    if let Some(key) = requests.into_iter().find(|key| table.get(key).is_some()) {
+        let message = format!("path has no effect together with {key}");
         reader.report_with_hint(DiagnosticKind::Structure, node.line, message, "remove one");
     }
     match reader.scalar(node, "path of [load]") {

@@ -1,5 +1,5 @@
-//! Names in `[load]` whose values differ for each request: the columns of the load's data file, and
-//! the functions of `prony load`. Rendering the plan's templates leaves these names in place for
+//! Names in `[load]` whose values differ for each request: the columns of the load's data file, the
+//! variables that the steps of a journey capture, and the functions of `prony load`. Rendering the plan's templates leaves these names in place for
 //! the load.
 
 use prony_load::{Notation, SpecError, data_columns, request_functions};
@@ -7,7 +7,7 @@ use prony_load::{Notation, SpecError, data_columns, request_functions};
 use super::context::RenderContext;
 use super::template::TemplateContext;
 use crate::diagnostic::DiagnosticKind;
-use crate::syntax::{PlanReader, TomlTable};
+use crate::syntax::{PlanReader, TomlTable, TomlValue};
 
 /// Returns the context for rendering the table `[load]`. If the load's data file can't be read,
 /// reports the error and returns `None`.
@@ -20,11 +20,26 @@ pub(super) fn load_context(
     for name in data_column_names(table, around, reader)? {
         templates.set_request_value(&name);
     }
+    for name in captured_names(table) {
+        templates.set_request_value(name);
+    }
     for name in request_functions() {
         templates.set_request_value(name);
     }
     templates.add_request_functions();
     Some(templates)
+}
+
+/// Names of the variables that the plan's steps capture.
+fn captured_names(table: &TomlTable) -> impl Iterator<Item = &str> {
+    let steps = match table.get("step").map(|node| &node.value) {
+        Some(TomlValue::Array(steps)) => steps.as_slice(),
+        _ => &[],
+    };
+    let captures = steps
+        .iter()
+        .filter_map(|step| step.as_table()?.get("capture")?.as_table());
+    captures.flat_map(|table| table.entries.iter().map(|entry| entry.key.as_str()))
 }
 
 fn data_column_names(

@@ -13,7 +13,7 @@ use crate::{EntryDelta, Outcome};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EncodedDelta {
     pub(super) span: Option<(u64, u64)>,
-    pub(super) counts: [u64; 9],
+    pub(super) counts: [u64; 13],
     pub(super) outcomes: Vec<(Outcome, u64)>,
     pub(super) statuses: Vec<(u16, u64)>,
     pub(super) times: Vec<EncodedTimes>,
@@ -24,7 +24,7 @@ pub struct EncodedDelta {
 }
 
 /// Number of distributions in a delta.
-pub(super) const DISTRIBUTIONS: usize = 8;
+pub(super) const DISTRIBUTIONS: usize = 9;
 /// Number of buckets in a distribution, up to the end of the octave that contains the longest time.
 pub(super) const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
 

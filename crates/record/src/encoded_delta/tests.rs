@@ -11,7 +11,7 @@ use crate::Outcome;
 
 fn refused(change: impl Fn(&mut EncodedDelta)) {
     let mut encoded = EncodedDelta {
-        times: vec![EncodedTimes::default(); 8],
+        times: vec![EncodedTimes::default(); 9],
         half_seconds: vec![EncodedHalfSecond::default()],
         ..EncodedDelta::default()
     };
@@ -25,7 +25,7 @@ fn refused(change: impl Fn(&mut EncodedDelta)) {
 
 #[test]
 fn impossible_numbers_are_rejected_whole() {
-    refused(|it| it.counts = [u64::MAX; 9]);
+    refused(|it| it.counts = [u64::MAX; 13]);
     refused(|it| it.outcomes = vec![(Outcome::Ok, u64::MAX)]);
     refused(|it| it.statuses = vec![(200, 1 << 50)]);
     refused(|it| it.times[7].known = vec![(1, 1), (2, u64::MAX)]);
@@ -99,7 +99,7 @@ fn odd_but_possible_numbers_are_added() {
     let last = BUCKETS as u32 - 1;
     let odd = EncodedDelta {
         span: Some((u64::MAX, 0)),
-        counts: [1; 9],
+        counts: [1; 13],
         statuses: vec![(u16::MAX, 1)],
         times: vec![
             EncodedTimes {

@@ -22,6 +22,8 @@ pub enum EntryGrouping {
     /// Requests with the same method and URL.
     #[default]
     Url,
+    /// Requests of the same step of a journey.
+    Step,
     /// Requests with the same method and path. They may differ in the query, and in numbers and
     /// identifiers within the path.
     Path,

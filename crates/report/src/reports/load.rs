@@ -1,6 +1,6 @@
 //! The report of one load.
 
-use prony_record::{EntryResults, Record};
+use prony_record::{EntryGrouping, EntryResults, Record};
 use prony_wording::Tone;
 use prony_wording::{entries as entry_wording, load as wording};
 
@@ -43,7 +43,10 @@ impl Document {
             document.push(section.with(Everyone, Block::Table(rates)));
         }
         if let Some(entries) = &record.entries {
-            document.push(entries_section(entries));
+            document.push(match entries.grouping {
+                EntryGrouping::Step => steps_section(record, entries),
+                EntryGrouping::Url | EntryGrouping::Path => entries_section(entries),
+            });
         }
         let agents = tables::load::agents(record);
         if !agents.rows.is_empty() {
@@ -107,6 +110,14 @@ fn header(record: &Record) -> Blocks {
         findings_link: (!record.findings.is_empty()).then(|| "Findings".to_owned()),
     }));
     header
+}
+
+/// The steps of the journey, with what became of the journeys.
+fn steps_section(record: &Record, steps: &EntryResults) -> Section {
+    let journeys = record.journeys.as_ref().map(wording::journeys);
+    Section::new("Steps of the journey")
+        .with(Everyone, Block::Table(tables::entries::steps_table(steps)))
+        .with(Everyone, journeys.map(Block::Note))
 }
 
 /// The entries of the list. If there are many, only the worst are shown, with the whole table

@@ -30,8 +30,17 @@ pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec
 
 /// Builds a table with a row for each of the given entries.
 pub(crate) fn entries_table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
+    named_table("entry", rows)
+}
+
+/// Builds a table with a row for each step of a journey.
+pub(crate) fn steps_table(steps: &EntryResults) -> Table {
+    named_table("step", steps.rows())
+}
+
+fn named_table<'a>(heading: &str, rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
     Table::of(rows)
-        .left("entry", |it| it.name.as_str())
+        .left(heading, |it| it.name.as_str())
         .right("requests", |it| number::count(it.started))
         .right("ok/s", |it| number::rate_figure(it.ok_per_s))
         .right("failed", failed)

@@ -31,8 +31,11 @@ pub(crate) fn times_table(record: &Record, percentiles: &[f64]) -> Table {
         ("connect", &record.connect_time_us, "connect_time"),
         ("TLS handshake", &record.tls_time_us, "tls_time"),
     ];
+    let journeys = record.journeys.as_ref();
+    let journeys = journeys.map(|it| ("journey", &it.journey_time_us, "journey_time"));
     let measured = all
         .into_iter()
+        .chain(journeys)
         .filter(|(_, summary, _)| is_measured(summary));
     let columns: Vec<TimeColumn<'_>> = measured
         .map(|(name, summary, key)| TimeColumn {

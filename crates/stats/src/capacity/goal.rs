@@ -62,7 +62,7 @@ impl Goal {
             let input = input.to_owned();
             Err(GoalError::Refused { input, reason })
         };
-        let ObservableSource::Measure(measure) = condition.observable().what else {
+        let ObservableSource::Measure(measure) = condition.observable().what.clone() else {
             return refused("a goal is a time or a share of failed requests, such as p99<50ms");
         };
         if !matches!(condition.failing(), Relation::Above | Relation::AtLeast) {
@@ -133,8 +133,12 @@ impl Goal {
     /// Returns the number of failed requests that a goal about failures permits. Only these count
     /// as completed by the server.
     fn permitted_failures(goals: &[Goal], record: &Record) -> f64 {
-        let failed = record.totals.failed as f64;
-        let ended = record.totals.ok as f64 + failed;
+        let (ok, failed) = match &record.journeys {
+            Some(journeys) => (journeys.completed, journeys.failed),
+            None => (record.totals.ok, record.totals.failed),
+        };
+        let failed = failed as f64;
+        let ended = ok as f64 + failed;
         let shares = goals
             .iter()
             .filter(|goal| goal.measure.kind() == AmountKind::Count)
@@ -208,7 +212,20 @@ impl ProbeResult {
     /// Reads the result of a probe from its record. `took_s` is the total duration of the probe.
     pub fn read(record: &Record, goals: &[Goal], cut_short: bool, took_s: f64) -> ProbeResult {
         let totals = &record.totals;
-        let completed = totals.ok as f64 + Goal::permitted_failures(goals, record);
+        // The rate of journeys is that of their beginnings.
+        let (ok, requests, offered_per_s) = match &record.journeys {
+            Some(journeys) => (
+                journeys.completed,
+                journeys.started + journeys.unstarted,
+                journeys.offered_per_s,
+            ),
+            None => (
+                totals.ok,
+                totals.started + totals.unstarted,
+                record.rate.offered_per_s,
+            ),
+        };
+        let completed = ok as f64 + Goal::permitted_failures(goals, record);
         let achieved_per_s = if totals.elapsed_s > 0.0 {
             completed / totals.elapsed_s
         } else {
@@ -222,9 +239,9 @@ impl ProbeResult {
                 && finding.severity == Severity::Error
         };
         ProbeResult {
-            offered_per_s: record.rate.offered_per_s.unwrap_or(achieved_per_s),
+            offered_per_s: offered_per_s.unwrap_or(achieved_per_s),
             achieved_per_s,
-            requests: totals.started + totals.unstarted,
+            requests,
             limit_s: Goal::longest_limit_s(goals),
             goals: Goal::read_all(goals, record),
             generator_saturated: record.findings.iter().any(is_saturated),

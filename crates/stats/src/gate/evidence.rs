@@ -51,14 +51,14 @@ impl RunEvidence<'_> {
         variant: usize,
         observable: &Observable,
     ) -> Vec<(u32, Option<f64>)> {
-        let mut values: Vec<(u32, Option<f64>)> = match observable.what {
+        let mut values: Vec<(u32, Option<f64>)> = match &observable.what {
             ObservableSource::Metric(metric) => self
                 .run
                 .trials
                 .iter()
                 .filter(|trial| trial.variant == variant)
                 .map(|trial| {
-                    let value = trial.values.get(&metric).copied();
+                    let value = trial.values.get(metric).copied();
                     let value = value.filter(|&value| metric.admits(value));
                     (
                         trial.block,
@@ -110,8 +110,8 @@ impl RunEvidence<'_> {
             .doubts
             .iter()
             .filter(|doubt| doubt.variant == variant);
-        let found = match observable.what {
-            ObservableSource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
+        let found = match &observable.what {
+            ObservableSource::Metric(metric) => doubts.find(|doubt| doubt.metric == *metric),
             // A finding that distorts one time or rate also distorts all others.
             ObservableSource::Measure(_) if observable.scale() == Scale::Ratio => doubts.next(),
             ObservableSource::Measure(_) => None,

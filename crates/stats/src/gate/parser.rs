@@ -82,8 +82,8 @@ impl<'a> GateParser<'a> {
         &rest[..end]
     }
 
-    /// Parses the name of a metric. `p(99)` is a synonym of `p99`. Names of findings may contain
-    /// hyphens.
+    /// Parses the name of a metric. `p(99)` is a synonym of `p99`, and `failed(STEP)` counts the
+    /// failures of one step. Names of findings may contain hyphens.
     fn metric_name(&mut self) -> String {
         let rest = self.rest();
         let is_name = |c: char| c.is_ascii_alphabetic() || c == '-';
@@ -101,6 +101,10 @@ impl<'a> GateParser<'a> {
             Some((digits, _)) if word == "p" || word.ends_with(".p") => {
                 self.at += digits.len() + 2;
                 format!("{word}{}", digits.trim())
+            }
+            Some((step, _)) if word == "failed" => {
+                self.at += step.len() + 2;
+                format!("{word}({})", step.trim())
             }
             _ => word.to_owned(),
         }

@@ -167,10 +167,13 @@ fn server(text: &str, settings: &LoadSettings) -> Result<ComparedServer, Failure
     let credentials = credentials.map(|credentials| credentials.as_str().to_owned());
     let alone = LoadSettings {
         urls: None,
+        steps: None,
+        step: Vec::new(),
+        ramp_up: None,
         ..settings.clone()
     };
     let spec = load::resolve_load(Some(&url), &alone)?;
-    if settings.urls.is_some() {
+    if settings.urls.is_some() || settings.has_steps() {
         load::resolve_load(Some(&url), &settings)?;
     }
     // The request's name consists of its method and its URL without a default port.
@@ -275,7 +278,10 @@ fn plan_text(
     }
     given.abort.insert_into(&mut load);
     given.search.insert_into(&mut load);
-    if !load.contains_key("urls") {
+    if !["urls", "steps", "step"]
+        .iter()
+        .any(|key| load.contains_key(*key))
+    {
         load.insert("path".to_owned(), Value::from("{{ server.path }}"));
     }
     let service = table([("remote", Value::from("{{ server.remote }}"))]);

@@ -44,6 +44,11 @@ impl UserCookies {
         }
     }
 
+    /// Removes the cookies of a slot's user.
+    pub(super) fn clear(&mut self, slot: u32) {
+        self.jars[slot as usize].clear();
+    }
+
     /// Stores the cookies that a response from `url` sets. `head` is its captured head.
     pub(super) fn store(&mut self, slot: u32, url: &Url, head: &[u8], now: Nanos) {
         let jar = &mut self.jars[slot as usize];

@@ -32,6 +32,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         } else {
             self.judge_status(slot, outcome)
         };
+        if self.journeys.is_some() && outcome == Outcome::Ok {
+            let (outcome, reason) = self.read_step(slot);
+            self.record_end(slot, outcome, reason.as_ref(), now);
+            return true;
+        }
         let tls_expected = match outcome {
             Outcome::UnexpectedStatus => {
                 let connection = self.dispatcher.slot(slot).connection;
@@ -159,6 +164,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if let (Some(renderer), Some(own)) = (&mut self.renderer, own) {
             renderer.recycle(pending.request, own);
         }
+        if self.journeys.is_some() {
+            self.step_ended(slot, &exchange, outcome);
+        }
         if let Some(think_times) = &mut self.think_times {
             think_times.request_ended(slot, exchange.ended);
         }
@@ -176,6 +184,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         for slot in 0..self.dispatcher.slots.len() as u32 {
             self.record_end(slot, Outcome::Unfinished, None, cut_off);
         }
+        self.end_journeys(cut_off);
         for index in 0..self.connections.len() {
             // Connections are aborted, because otherwise the ports of a large load would stay in
             // TIME_WAIT and be unavailable to the next load.
@@ -185,6 +194,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         self.sink.quic = counts.quic;
         self.sink.xdp = counts.xdp;
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
+            let request = self.journey_unstarted(due, ended).unwrap_or(request);
             let entry = self.spec.entries.of_request(request);
             self.sink.request_unstarted(entry, due, ended);
         }
@@ -202,9 +212,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
 /// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
-    use Outcome::{GrpcStatus, Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
+    use Outcome::{Capture, GrpcStatus, Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
     matches!(
         outcome,
-        Ok | GrpcStatus | UnexpectedBody | UnexpectedSize | UnexpectedStatus
+        Ok | Capture | GrpcStatus | UnexpectedBody | UnexpectedSize | UnexpectedStatus
     )
 }

@@ -28,7 +28,7 @@
 //! | the exchange ends | `ending` |
 //! | the connection ends, with what becomes of its exchanges | `closing` |
 //!
-//! Scripts, placeholders and cookies are hooks in separate files.
+//! Scripts, journeys, placeholders and cookies are hooks in separate files.
 
 mod body_waits;
 mod closing;
@@ -42,6 +42,7 @@ mod dispatcher;
 mod ending;
 mod events;
 mod expiry;
+mod journeys;
 mod pace;
 mod preconnect;
 mod preconnect_report;
@@ -71,6 +72,7 @@ use self::coalescing::Coalescing;
 use self::connections::Connections;
 use self::cookies::UserCookies;
 use self::dispatcher::{ConnectionView, Dispatcher};
+use self::journeys::Journeys;
 use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
@@ -122,6 +124,8 @@ pub(crate) struct Worker<'run, T> {
     sink: Sink,
     /// The script that controls the virtual users, if there is one.
     script: Option<Box<ScriptRunner<'run>>>,
+    /// The journeys of the virtual users, if they take any.
+    journeys: Option<Box<Journeys<'run>>>,
     /// Renderer of the requests that contain placeholders or cookies, if there are any.
     renderer: Option<Box<Renderer<'run>>>,
     /// The cookies of the virtual users, if they have any.
@@ -183,9 +187,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             coalescing: Coalescing::new(spec),
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
+            journeys: Journeys::new(spec, shard, slots).map(Box::new),
             renderer: Renderer::new(spec, shard).map(Box::new),
             cookies: UserCookies::new(spec, slots).map(Box::new),
-            are_users_controlled: spec.think.is_some(),
+            are_users_controlled: spec.think.is_some() || spec.journey.is_some(),
             think_times: ThinkTimes::new(spec, shard, slots).map(Box::new),
             redirects: Redirects::new(spec, slots).map(Box::new),
             inspects_responses: false,
@@ -215,6 +220,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let mut capture = script.map_or(CaptureSpec::default(), |script| script.capture());
         let needs_heads = self.redirects.is_some() || self.cookies.is_some();
         capture.heads |= needs_heads;
+        if let Some(journey) = &self.spec.journey {
+            capture.body_bytes = journey.body_bytes();
+        }
         self.inspects_responses = needs_heads || script.is_some();
         self.connections.factory =
             CarrierFactory::new(self.spec.transport.protocols).with_capture(capture);
@@ -353,7 +361,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
     fn is_done(&self) -> bool {
         let is_exhausted = self.dispatcher.is_exhausted(self.spec) || self.have_users_left();
-        is_exhausted && self.dispatcher.pending_count == 0
+        let journeys = self.journeys.as_ref();
+        is_exhausted
+            && self.dispatcher.pending_count == 0
+            && !journeys.is_some_and(|journeys| journeys.are_active())
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
@@ -369,7 +380,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return now;
         }
         let other = self.wake_without_starts_at(now);
-        self.dispatcher.next_due().min(self.end).min(other)
+        let next_due = match &self.journeys {
+            Some(journeys) if journeys.has_idle() => self.dispatcher.next_scheduled(),
+            Some(_) | None => self.dispatcher.next_due(),
+        };
+        next_due.min(self.end).min(other)
     }
 
     /// Time at which the worker next has something to do other than starting requests.

@@ -7,10 +7,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::cookies::UserJar;
+use super::journeys::JourneyNumbers;
 use crate::engine::sequence::RequestNumbers;
 use crate::request::Request;
 use crate::request::request_template::{RenderBuffers, RequestTemplates};
-use crate::request::template::ValueSource;
+use crate::request::template::{ValueSource, VariableValues};
 use crate::settings::DataOrder;
 use crate::spec::LoadSpec;
 use crate::values::shard::Shard;
@@ -67,11 +68,32 @@ impl<'run> Renderer<'run> {
     ) -> Option<Arc<Request>> {
         let number = self.numbers.take_number();
         let row = self.row(entry, slot as usize);
+        let numbers = JourneyNumbers { number, row };
+        self.render_with(entry, (numbers, VariableValues::default()), jar)
+    }
+
+    /// Renders the request of a journey's step with these values.
+    pub(super) fn render_step(
+        &mut self,
+        step: u32,
+        values: (JourneyNumbers, VariableValues<'_>),
+        jar: Option<UserJar<'_>>,
+    ) -> Option<Arc<Request>> {
+        self.render_with(step, values, jar)
+    }
+
+    fn render_with(
+        &mut self,
+        entry: u32,
+        (numbers, variables): (JourneyNumbers, VariableValues<'_>),
+        jar: Option<UserJar<'_>>,
+    ) -> Option<Arc<Request>> {
         let form = self.spec.form_of(entry);
         let template = self.templates.get(form)?;
         let mut source = ValueSource {
-            row,
-            number,
+            row: numbers.row,
+            number: numbers.number,
+            variables,
             random: &mut self.random,
             line: self.spec.texts_of(entry),
         };

@@ -13,6 +13,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Sends a slot's request on its connection, which must have capacity for it.
     #[inline]
     pub(super) fn send_request(&mut self, slot: u32, now: Nanos) {
+        if self.journeys.is_some() {
+            self.limit_capture(slot);
+        }
         let taken = self.dispatcher.slot(slot);
         let index = taken.connection;
         let entry = &mut self.connections[index];

@@ -22,6 +22,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if now >= self.end {
             return 0;
         }
+        if self.journeys.is_some() {
+            return self.start_steps(now, max);
+        }
         // The lateness of an open loop's starts, and what a script does, need exact times.
         let is_exact = self.script.is_some() || matches!(self.dispatcher.pace, Pace::Open(_));
         let per_reading = match self.spec.transport.protocols.streams {
@@ -82,21 +85,26 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
-    fn is_ramp_full(&self, now: Nanos) -> bool {
+    pub(super) fn is_ramp_full(&self, now: Nanos) -> bool {
         let ramp = self.ramp.as_ref();
         ramp.is_some_and(|ramp| ramp.is_full(now))
     }
 
     /// Returns true if a request could start immediately.
     pub(super) fn can_start(&self, now: Nanos) -> bool {
+        if let Some(journeys) = &self.journeys {
+            return self.can_start_step(journeys, now);
+        }
         self.dispatcher.has_free_slot()
             && !self.is_ramp_full(now)
             && self.dispatcher.due(now).is_some()
     }
 
     /// Starts a request. Returns true if this opened a connection, which may take long.
-    fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) -> bool {
-        if let Some(renderer) = &mut self.renderer
+    pub(super) fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) -> bool {
+        if self.journeys.is_some() {
+            self.render_step(slot, request, now);
+        } else if let Some(renderer) = &mut self.renderer
             && self.dispatcher.slot(slot).own.is_none()
         {
             let cookies = self.cookies.as_ref();
@@ -108,6 +116,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             .request_started(self.spec.entries.of_request(request), now);
         let taken = self.dispatcher.slot(slot);
         if let Pace::Open(_) = self.dispatcher.pace
+            && self.journeys.is_none()
             && !taken.pending().is_some_and(|pending| pending.is_settling)
         {
             let free_since = taken.free_since.max(self.dispatcher.eligible_since);

@@ -87,7 +87,7 @@ impl ThinkTimes {
 
 /// Length of pause number `number` of a user. It depends only on the arguments, so pauses are
 /// reproducible with any number of workers and any response times.
-fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
+pub(super) fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
     let mean = time.mean.as_secs_f64();
     match time.distribution {
         ThinkDistribution::Constant => Nanos::from(time.mean),

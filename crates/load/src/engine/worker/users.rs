@@ -1,10 +1,13 @@
 //! The virtual users: who sends the next request, and what users learn from responses.
 
-use prony_record::Nanos;
+use prony_record::{Exchange, Journey, JourneyEnd, Nanos, Outcome};
 
 use super::Worker;
 use super::dispatcher::ConnectionView;
-use crate::carrier::{Carrier, Transport};
+use super::journeys::{Journeys, NextAction};
+use super::pace::Pace;
+use crate::carrier::{Carrier, Reason, Transport};
+use crate::request::journey::{CaptureFailure, StepResponse};
 use crate::request::script::{ResponseView, UserStep};
 use crate::socket::Sockets;
 
@@ -12,6 +15,9 @@ use crate::socket::Sockets;
 const CALLS_MAX: u32 = 64;
 /// Maximum number of users whose pauses begin before completions are handled again.
 const PAUSES_MAX: u32 = 64;
+
+/// Maximum number of users on a journey that are examined before completions are handled.
+const JOURNEYS_MAX: u32 = 256;
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Returns true if no user will send another request.
@@ -179,6 +185,204 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let captured = session.and_then(|session| session.carrier.captured(taken.stream()));
         if let (Some(origin), Some(captured)) = (origin, captured) {
             cookies.store(slot, &origin.url, captured.head(), now);
+        }
+    }
+
+    /// Starts up to `max` steps of users. Returns the number of requests started.
+    pub(super) fn start_steps(&mut self, mut now: Nanos, max: u32) -> u32 {
+        let mut started = 0;
+        for _ in 0..JOURNEYS_MAX {
+            if started == max || self.is_ramp_full(now) {
+                return started;
+            }
+            if started > 0 {
+                now = self.transport.sockets().now();
+                if now >= self.end {
+                    return started;
+                }
+            }
+            if self.dispatcher.due(now).is_some()
+                && let Some(slot) = self.journeys.as_mut().and_then(|it| it.take_idle())
+            {
+                self.dispatcher.set_free_again(slot);
+            }
+            let view = ConnectionView {
+                connections: &self.connections,
+                ramp: self.ramp.as_ref(),
+            };
+            let limit = &mut self.sink.streams_limit;
+            let Some(slot) = self.dispatcher.take_first_slot(None, view, limit) else {
+                return started;
+            };
+            let Some(journeys) = &mut self.journeys else {
+                return started;
+            };
+            let (step, intended) = match journeys.next(slot, now) {
+                NextAction::Step { step, due } => {
+                    // Between two slices, the clock is set back.
+                    let due = due.max(self.dispatcher.eligible_since).min(now);
+                    self.sink.recorder.started_after_pause(due, now);
+                    (step, due)
+                }
+                NextAction::Pause(until) => {
+                    self.dispatcher.set_away(slot);
+                    self.timers.think(slot, until);
+                    self.unpark_others(slot, now);
+                    continue;
+                }
+                NextAction::Rest => {
+                    let Some(due) = self.dispatcher.due(now) else {
+                        journeys.set_idle(slot);
+                        self.dispatcher.set_away(slot);
+                        self.unpark_others(slot, now);
+                        continue;
+                    };
+                    let intended = due.unwrap_or_else(|| self.free_since(slot, now).min(now));
+                    self.begin_journey(slot, intended, now)
+                }
+            };
+            self.start(slot, u32::from(step), intended, now);
+            started += 1;
+        }
+        started
+    }
+
+    /// Begins a journey. Returns its first step and the time at which the step was due.
+    fn begin_journey(&mut self, slot: u32, intended: Nanos, now: Nanos) -> (u16, Nanos) {
+        self.dispatcher.advance_pace(intended, self.spec);
+        let is_settling = self.dispatcher.is_settling;
+        if let Pace::Open(_) = self.dispatcher.pace
+            && !is_settling
+        {
+            let free_since = self.dispatcher.slot(slot).free_since;
+            let free_since = free_since.max(self.dispatcher.eligible_since);
+            let recorder = &mut self.sink.recorder;
+            recorder.started_by_schedule(intended, free_since, now);
+        }
+        let Some(journeys) = &mut self.journeys else {
+            return (0, intended);
+        };
+        if let Some(cookies) = &mut self.cookies
+            && !journeys.keeps_cookies()
+        {
+            cookies.clear(slot);
+        }
+        (journeys.begin(slot, intended, is_settling), intended)
+    }
+
+    /// Frees other users on the connection of a slot that takes no request now.
+    fn unpark_others(&mut self, slot: u32, now: Nanos) {
+        let index = self.dispatcher.slot(slot).connection;
+        self.dispatcher.unpark(index, now);
+    }
+
+    /// Returns true if a step could start immediately.
+    pub(super) fn can_start_step(&self, journeys: &Journeys<'_>, now: Nanos) -> bool {
+        let has_user = self.dispatcher.has_free_slot()
+            || journeys.has_idle() && self.dispatcher.due(now).is_some();
+        has_user && !self.is_ramp_full(now)
+    }
+
+    /// Renders the request of a step for a slot's user.
+    pub(super) fn render_step(&mut self, slot: u32, step: u32, now: Nanos) {
+        let (Some(journeys), Some(renderer)) = (&self.journeys, &mut self.renderer) else {
+            return;
+        };
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
+        let own = renderer.render_step(step, journeys.values(slot), jar);
+        self.dispatcher.slot_mut(slot).own = own;
+    }
+
+    /// Limits the capture of a response to what its step reads.
+    pub(super) fn limit_capture(&mut self, slot: u32) {
+        let taken = self.dispatcher.slot(slot);
+        let (Some(journeys), Some(pending)) = (&self.journeys, taken.pending()) else {
+            return;
+        };
+        let bytes = journeys.body_bytes(pending.request);
+        let (index, stream) = (taken.connection, taken.stream());
+        if let Some(session) = self.connections[index].session_mut()
+            && let Some(captured) = session.carrier.captured_mut(stream)
+        {
+            captured.limit_body(bytes);
+        }
+    }
+
+    /// Reads a complete response to a step. Returns its outcome, and the reason if it failed.
+    pub(super) fn read_step(&mut self, slot: u32) -> (Outcome, Option<Reason>) {
+        let now = self.transport.sockets().cached_now();
+        let taken = self.dispatcher.slot(slot);
+        let (index, stream) = (taken.connection, taken.stream());
+        let (Some(journeys), Some(pending)) = (&mut self.journeys, taken.pending()) else {
+            return (Outcome::Ok, None);
+        };
+        let Some(step) = journeys.step(pending.request) else {
+            return (Outcome::Ok, None);
+        };
+        let Some(session) = self.connections[index].session_mut() else {
+            return (Outcome::Ok, None);
+        };
+        let length = session.carrier.body_length(stream);
+        let Some(captured) = session.carrier.captured_mut(stream) else {
+            return (Outcome::Ok, None);
+        };
+        let origin = taken
+            .request(&self.spec.requests)
+            .and_then(|request| request.origin.as_ref());
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
+        let cookie = |name: &str| {
+            let (origin, user) = (origin?, jar?);
+            user.jar.value(name, origin.url.cookie_url(), user.time)
+        };
+        let response = StepResponse {
+            head: captured.head(),
+            body: captured.body(),
+            length,
+            cookie: &cookie,
+        };
+        let variables = journeys.variables();
+        let set = |variable, value: &[u8]| journeys.set_variable(slot, variable, value);
+        let read = step.read(variables, &response, set);
+        captured.release();
+        let (outcome, text) = match read {
+            Ok(()) => return (Outcome::Ok, None),
+            Err(CaptureFailure::Body(text)) => (Outcome::UnexpectedBody, text),
+            Err(CaptureFailure::Capture(text)) => (Outcome::Capture, text),
+        };
+        let reason = format!("step {:?}: {text}", step.name);
+        (outcome, Some(Reason::Text(reason)))
+    }
+
+    /// Records the end of a step's request.
+    pub(super) fn step_ended(&mut self, slot: u32, exchange: &Exchange, outcome: Outcome) {
+        let Some(journeys) = &mut self.journeys else {
+            return;
+        };
+        if let Some(ended) = journeys.request_ended(slot, exchange, outcome) {
+            self.sink.recorder.journey_ended(&ended);
+        }
+    }
+
+    /// Records a journey that was due at `due` but never began. Returns its first step; `None` if
+    /// the load is not a journey.
+    pub(super) fn journey_unstarted(&mut self, due: Nanos, ended: Nanos) -> Option<u32> {
+        self.journeys.as_ref()?;
+        self.sink.recorder.journey_ended(&Journey {
+            intended: due,
+            ended,
+            time: ended.since(due),
+            end: JourneyEnd::Unstarted,
+            is_settling: false,
+        });
+        Some(0)
+    }
+
+    /// Records the journeys of users that are between two steps at the end of the load.
+    pub(super) fn end_journeys(&mut self, ended: Nanos) {
+        if let Some(journeys) = &self.journeys {
+            for journey in journeys.unfinished(ended) {
+                self.sink.recorder.journey_ended(&journey);
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::values::input_file::{self, DATA_BYTES_MAX};
 
 /// Bytes that are percent-encoded: all but the unreserved ones (RFC 3986 §2.3). The result has the
 /// same meaning in a path and in a query.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -249,7 +249,7 @@ pub(crate) enum ValuePlace {
 
 impl ValuePlace {
     /// Returns the encoding that applies to values without a filter.
-    fn default_filter(self) -> Filter {
+    pub(super) fn default_filter(self) -> Filter {
         match self {
             ValuePlace::Url => Filter::Url,
             ValuePlace::Header | ValuePlace::Host | ValuePlace::Body => Filter::Raw,
@@ -261,7 +261,7 @@ impl ValuePlace {
     /// # Errors
     ///
     /// The rest of a sentence that begins with the value, such as "can't be used in Host".
-    fn check(self, value: &[u8]) -> Result<(), &'static str> {
+    pub(super) fn check(self, value: &[u8]) -> Result<(), &'static str> {
         let is_visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
         let is_in_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%:[]".contains(byte);
         match self {
@@ -280,7 +280,7 @@ impl ValuePlace {
     }
 }
 
-fn append_encoded(cell: &str, filter: Filter, out: &mut Vec<u8>) {
+pub(super) fn append_encoded(cell: &str, filter: Filter, out: &mut Vec<u8>) {
     match filter {
         Filter::Raw => out.extend_from_slice(cell.as_bytes()),
         Filter::Url => {

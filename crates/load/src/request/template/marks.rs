@@ -4,6 +4,7 @@
 use super::data::{DataTable, ValuePlace};
 use super::parse::{Function, Placeholder, TextPiece};
 use super::values::Value;
+use super::variables::VariableUse;
 use crate::values::error::SettingsError;
 
 /// Beginning of each mark. It consists of characters that are allowed in every part of a request.
@@ -23,6 +24,17 @@ pub(crate) enum MarkedPiece {
     Bytes(Box<[u8]>),
     /// Index of the value that is inserted here.
     Value(usize),
+}
+
+/// The names that placeholders can use in addition to the functions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ValueNames<'a> {
+    /// The data file, if there is one.
+    pub(crate) data: Option<&'a DataTable>,
+    /// All variables of the load's journey, in the order of their indices.
+    pub(crate) variables: &'a [String],
+    /// Number of variables that have a value before the request, in the order of their indices.
+    pub(crate) captured: usize,
 }
 
 /// The marks of one request.
@@ -80,14 +92,14 @@ impl Marks {
         &mut self,
         pieces: Vec<TextPiece>,
         place: ValuePlace,
-        data: Option<&DataTable>,
+        names: &ValueNames<'_>,
     ) -> Result<String, SettingsError> {
         let mut marked = String::new();
         for piece in pieces {
             match piece {
                 TextPiece::Literal(text) => marked += &text,
                 TextPiece::Placeholder(placeholder) => {
-                    let value = value_of(&placeholder, place, data)?;
+                    let value = value_of(&placeholder, place, names)?;
                     marked += &format!("{}{}{END}", self.prefix, self.values.len());
                     self.values.push(value);
                     self.sources.push(placeholder.source);
@@ -165,12 +177,21 @@ pub fn request_functions() -> impl Iterator<Item = &'static str> {
 fn value_of(
     placeholder: &Placeholder,
     place: ValuePlace,
-    data: Option<&DataTable>,
+    names: &ValueNames<'_>,
 ) -> Result<Value, SettingsError> {
+    let data = names.data;
     let name = match &placeholder.function {
         &Function::Random { first, last } => return Ok(Value::Random { first, last }),
         Function::Name(name) => name,
     };
+    if let Some(index) = names.variables.iter().position(|own| own == name) {
+        if index >= names.captured {
+            let text = format!("{{{{ {name} }}}}: no earlier step captures \"{name}\"");
+            return Err(SettingsError::from(text));
+        }
+        let used = VariableUse::new(index, placeholder.filter, place);
+        return Ok(Value::Variable(used));
+    }
     // A column takes precedence over a function of the same name, because files often have a column
     // `seq`.
     let column = data.and_then(|data| Some((data, data.column(name)?)));
@@ -181,7 +202,12 @@ fn value_of(
     let mut functions = FUNCTIONS.iter();
     match functions.find(|(function, _)| function == name) {
         Some((_, value)) => Ok(value.clone()),
-        None => Err(unknown(name, data)),
+        None if names.variables.is_empty() => Err(unknown(name, data)),
+        None => {
+            let variables = names.variables.join(", ");
+            let error = unknown(name, data);
+            Err(error.hint(format!("a variable of an earlier step: {variables}")))
+        }
     }
 }
 

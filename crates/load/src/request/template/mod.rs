@@ -5,16 +5,20 @@
 //! while a request is serialized. [`ValueSource`] writes the values of one request.
 
 mod data;
+mod form_body;
 mod marks;
 mod parse;
 #[cfg(test)]
 mod tests;
 mod values;
+mod variables;
 
 pub use data::data_columns;
 pub(crate) use data::{DataTable, ValuePlace};
+pub(crate) use form_body::form_field;
 pub use marks::request_functions;
-pub(crate) use marks::{MarkedPiece, Marks};
+pub(crate) use marks::{MarkedPiece, Marks, ValueNames};
 pub(crate) use parse::{TextPiece, parse_pieces};
-pub use parse::{placeholder, request_filters, with_filter};
+pub use parse::{literal, placeholder, request_filters, with_filter};
 pub(crate) use values::{Value, ValueSource};
+pub(crate) use variables::{Variable, VariableValues};

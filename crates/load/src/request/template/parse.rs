@@ -74,6 +74,11 @@ pub fn placeholder(expression: &str) -> String {
     format!("{{{{ {expression} }}}}")
 }
 
+/// Returns a text as a template that stands for itself.
+pub fn literal(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
+}
+
 /// Adds a filter to a text that is one placeholder without a filter. Returns `None` for any other
 /// text.
 pub fn with_filter(text: &str, filter: &str) -> Option<String> {

@@ -29,13 +29,21 @@ fn table_error(bytes: &[u8]) -> String {
 fn rendered(text: &str, place: ValuePlace, data: Option<&DataTable>, row: usize) -> String {
     let mut marks = Marks::new([text.as_bytes()].into_iter());
     let marked = marks
-        .mark(parse_pieces(text).unwrap(), place, data)
+        .mark(
+            parse_pieces(text).unwrap(),
+            place,
+            &ValueNames {
+                data,
+                ..ValueNames::default()
+            },
+        )
         .unwrap();
     let mut source = ValueSource {
         row,
         number: row as u64,
         random: &mut ChaCha8Rng::seed_from_u64(1),
         line: LineTexts::default(),
+        variables: VariableValues::default(),
     };
     let values: Vec<Vec<u8>> = marks
         .values()
@@ -59,7 +67,14 @@ fn rendered(text: &str, place: ValuePlace, data: Option<&DataTable>, row: usize)
 fn mark_error(text: &str, place: ValuePlace, data: Option<&DataTable>) -> String {
     let mut marks = Marks::new([text.as_bytes()].into_iter());
     marks
-        .mark(parse_pieces(text).unwrap(), place, data)
+        .mark(
+            parse_pieces(text).unwrap(),
+            place,
+            &ValueNames {
+                data,
+                ..ValueNames::default()
+            },
+        )
         .unwrap_err()
         .to_string()
 }
@@ -258,7 +273,11 @@ fn marks_differ_from_the_text_around_them() {
     );
     let mut marks = Marks::new([text.as_bytes()].into_iter());
     let marked = marks
-        .mark(parse_pieces(text).unwrap(), ValuePlace::Body, None)
+        .mark(
+            parse_pieces(text).unwrap(),
+            ValuePlace::Body,
+            &ValueNames::default(),
+        )
         .unwrap();
     assert!(marks.is_in(&marked));
     assert_eq!(marks.unmark(&marked), text);
@@ -269,7 +288,7 @@ proptest! {
     fn arbitrary_text_never_panics(text in "(\\{\\{|\\}\\}|[{}|()'\" a-zé,0-9-]|random|raw){0,30}") {
         if let Ok(pieces) = parse_pieces(&text) {
             let mut marks = Marks::new([text.as_bytes()].into_iter());
-            if let Ok(marked) = marks.mark(pieces, ValuePlace::Body, None) {
+            if let Ok(marked) = marks.mark(pieces, ValuePlace::Body, &ValueNames::default()) {
                 // The text that `unmark` returns is a template with the same values.
                 let again = parse_pieces(&marks.unmark(&marked));
                 prop_assert!(again.is_ok() || text.contains(['\'', '"']));

@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
 use super::data::CellSet;
+use super::variables::{VariableUse, VariableValues};
 use crate::request::long_list::LineTexts;
 
 /// A value of a request.
@@ -24,6 +25,8 @@ pub(crate) enum Value {
     ListedPath,
     /// Body of the request's line in a long list.
     ListedBody,
+    /// A variable of a journey.
+    Variable(VariableUse),
 }
 
 /// The data that determine the values of one request.
@@ -36,6 +39,8 @@ pub(crate) struct ValueSource<'a> {
     pub(crate) random: &'a mut ChaCha8Rng,
     /// The request's line in a long list.
     pub(crate) line: LineTexts<'a>,
+    /// The variables of the journey's user.
+    pub(crate) variables: VariableValues<'a>,
 }
 
 impl ValueSource<'_> {
@@ -57,6 +62,7 @@ impl ValueSource<'_> {
                 out.extend_from_slice(self.line.path.get(1..).unwrap_or_default());
             }
             Value::ListedBody => out.extend_from_slice(self.line.body),
+            Value::Variable(used) => used.write(self.variables.get(used.index), out),
         }
     }
 }

@@ -207,6 +207,12 @@ impl Dispatcher {
         self.note_change(now);
     }
 
+    /// Puts a slot that was away into the list of free slots. It has been free all along.
+    pub(super) fn set_free_again(&mut self, number: u32) {
+        self.slot_mut(number).state = SlotState::Free;
+        self.free.push_back(number);
+    }
+
     /// Records that a slot may now be able to take the next request, if none could before.
     #[inline]
     fn note_change(&mut self, now: Nanos) {
@@ -266,6 +272,14 @@ impl Dispatcher {
         match &self.pace {
             Pace::Open(schedule) if self.has_free_slot() => schedule.peek().unwrap_or(Nanos::MAX),
             _ => Nanos::MAX,
+        }
+    }
+
+    /// Time of the next scheduled request; [`Nanos::MAX`] if there is none.
+    pub(super) fn next_scheduled(&self) -> Nanos {
+        match &self.pace {
+            Pace::Open(schedule) => schedule.peek().unwrap_or(Nanos::MAX),
+            Pace::Closed { .. } => Nanos::MAX,
         }
     }
 

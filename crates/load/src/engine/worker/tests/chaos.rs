@@ -273,11 +273,12 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases produce all outcomes except those that need host names, TLS, gRPC or
-    // expectations.
-    use Outcome::{Dns, GrpcStatus, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
+    // The random cases produce all outcomes except those that need host names, TLS, gRPC,
+    // journeys or expectations.
+    use Outcome::{Capture, Dns, GrpcStatus, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     for outcome in Outcome::ALL {
         let beyond = [
+            Capture,
             Dns,
             GrpcStatus,
             NoLocalPort,

@@ -4,6 +4,7 @@ mod chaos;
 mod connections;
 mod counts;
 mod invariants;
+mod journeys;
 mod latency;
 mod many_workers;
 mod pacing;

@@ -352,12 +352,13 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases produce all outcomes except those that need host names, TLS, gRPC or
-    // expectations.
+    // The random cases produce all outcomes except those that need host names, TLS, gRPC,
+    // journeys or expectations.
     use Outcome::{
-        ConnectFailed, Dns, GrpcStatus, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize,
+        Capture, ConnectFailed, Dns, GrpcStatus, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize,
     };
     let beyond = [
+        Capture,
         Dns,
         GrpcStatus,
         NoLocalPort,

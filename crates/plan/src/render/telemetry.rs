@@ -4,6 +4,7 @@
 
 use super::template::TemplateContext;
 use crate::diagnostic::DiagnosticKind;
+use crate::ssh_host::is_destination;
 use crate::syntax::{PlanReader, TomlTable};
 use crate::watch_spec::CounterMode;
 
@@ -40,7 +41,7 @@ pub(super) fn read_telemetry(
     if let Some(node) = table.get("remote")
         && let Some(text) = reader.text(node, "remote")
     {
-        if text.starts_with('-') || text.contains(char::is_whitespace) {
+        if !text.is_empty() && !is_destination(&text) {
             let message =
                 format!("remote of [telemetry] is \"{text}\", not a valid ssh destination");
             let hint = "write it like \"user@host\" or \"ssh://user@host:2222\"";

@@ -5,151 +5,21 @@
 //! installs. They don't require root. Without root, the ssh server accepts only logins of the user
 //! who runs the tests.
 
+mod sshd;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use prony_machine::host::Host;
 use prony_machine::host::local::LocalHost;
-use prony_machine::system::port;
 use prony_machine::telemetry::{MemoryKind, summary};
-use prony_plan::service::{FollowSpec, PortProtocol};
+use prony_plan::service::FollowSpec;
 use prony_plan::watch_spec::{RemoteMachine, RemoteService, WatchSpec};
 use prony_record::FindingId;
 
-/// Timeout for every wait. It is long enough for a busy machine.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A process that is killed at the end of the test.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// An ssh server with its own keys, on a port that was free before its start.
-struct Sshd {
-    folder: tempfile::TempDir,
-    port: u16,
-    process: Killed,
-}
-
-fn run(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program).args(args).output();
-    let output = output.unwrap_or_else(|error| panic!("{program} is needed: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-fn server_program() -> PathBuf {
-    ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"]
-        .into_iter()
-        .map(PathBuf::from)
-        .find(|path| path.is_file())
-        .expect("these tests require an ssh server (package openssh-server)")
-}
-
-fn free_port() -> u16 {
-    port::pick(Ipv4Addr::LOCALHOST.into(), &[PortProtocol::Tcp]).unwrap()
-}
-
-impl Sshd {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        for key in ["host_key", "user_key"] {
-            run(
-                "ssh-keygen",
-                &["-q", "-t", "ed25519", "-N", "", "-f", &path(key)],
-            );
-        }
-        fs::copy(path("user_key.pub"), path("authorized")).unwrap();
-        if run("id", &["-u"]) == "0" {
-            // As root, sshd refuses connections without this folder, which Debian creates at boot.
-            let _ = fs::create_dir("/run/sshd");
-        }
-        // Another process may take the port before sshd binds it. In that case, try another port.
-        for _ in 0..5 {
-            let port = free_port();
-            let config = format!(
-                "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-                 StrictModes no\nUsePAM no\nPasswordAuthentication no\n\
-                 KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n",
-                path("host_key"),
-                path("authorized"),
-            );
-            fs::write(path("config"), config).unwrap();
-            let log = fs::File::create(path("log")).unwrap();
-            let mut process = Command::new(server_program())
-                .args(["-D", "-e", "-f", &path("config")])
-                .stderr(log)
-                .spawn()
-                .map(Killed)
-                .unwrap();
-            // Check sshd's log, because another process may be listening on the port.
-            let said = || fs::read_to_string(path("log")).unwrap_or_default();
-            let listens = wait_for("the ssh server", || {
-                let has_ended = process.0.try_wait().unwrap().is_some();
-                let listens = said().contains("Server listening");
-                (has_ended || listens).then_some(listens && !has_ended)
-            });
-            if listens {
-                return Self {
-                    folder,
-                    port,
-                    process,
-                };
-            }
-            assert!(said().contains("already in use"), "{}", said());
-        }
-        panic!("each port was taken before the ssh server bound it");
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-
-    /// Returns this ssh server as a remote machine with one service.
-    fn machine(&self, name: &str, service: RemoteService) -> RemoteMachine {
-        let key = self.folder.path().join("user_key");
-        let words = [
-            "-F",
-            "none",
-            "-i",
-            &key.display().to_string(),
-            "-o",
-            "IdentitiesOnly=yes",
-            "-o",
-            "StrictHostKeyChecking=no",
-            "-o",
-            "UserKnownHostsFile=/dev/null",
-            "-o",
-            "LogLevel=ERROR",
-        ];
-        RemoteMachine {
-            destination: format!("ssh://{}@127.0.0.1:{}", run("id", &["-un"]), self.port),
-            ssh: words.map(str::to_owned).to_vec(),
-            services: [(name.to_owned(), service)].into(),
-        }
-    }
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use sshd::{Killed, Sshd, free_port, sessions_of, wait_for};
 
 /// Starts a server with a busy worker process. Returns the server and its port.
 fn server() -> (Killed, u16) {
@@ -185,6 +55,16 @@ fn watch(machine: RemoteMachine) -> WatchSpec {
     }
 }
 
+/// Returns an ssh server as a remote machine with one service.
+fn remote_machine(sshd: &Sshd, name: &str, service: RemoteService) -> RemoteMachine {
+    let mut ssh = sshd.arguments();
+    RemoteMachine {
+        destination: ssh.pop().unwrap(),
+        ssh,
+        services: [(name.to_owned(), service)].into(),
+    }
+}
+
 fn assert_is_read(host: &mut LocalHost, sshd: &Sshd) {
     let is_read = host.sample().remote.is_some();
     assert!(is_read, "{:?}\n{}", host.take_findings(), sshd.log());
@@ -200,7 +80,7 @@ fn a_remote_service_is_found_by_its_port_and_measured() {
         port: Some(port),
         ..RemoteService::default()
     };
-    host.watch(watch(sshd.machine("web", service)));
+    host.watch(watch(remote_machine(&sshd, "web", service)));
     let mut samples = vec![host.sample()];
     wait_for("CPU time of the remote worker", || {
         samples.push(host.sample());
@@ -242,9 +122,11 @@ fn a_remote_pid_file_identifies_the_service() {
         pid_file: Some(file),
         ..FollowSpec::default()
     };
-    host.watch(watch(
-        sshd.machine("web", RemoteService { port: None, follow }),
-    ));
+    host.watch(watch(remote_machine(
+        &sshd,
+        "web",
+        RemoteService { port: None, follow },
+    )));
     let sample = host.sample();
     let findings = host.take_findings();
     assert!(findings.is_empty(), "{findings:?}\n{}", sshd.log());
@@ -256,7 +138,7 @@ fn an_ssh_failure_is_a_finding_and_sampling_continues() {
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
     let sshd = Sshd::start();
-    let machine = sshd.machine("web", RemoteService::default());
+    let machine = remote_machine(&sshd, "web", RemoteService::default());
     let nobody = RemoteMachine {
         destination: format!("ssh://nobody@127.0.0.1:{}", free_port()),
         ..machine.clone()
@@ -277,7 +159,7 @@ fn an_ssh_failure_is_a_finding_and_sampling_continues() {
         port: Some(free_port()),
         ..RemoteService::default()
     };
-    host.watch(watch(sshd.machine("web", without_listener)));
+    host.watch(watch(remote_machine(&sshd, "web", without_listener)));
     host.sample();
     let findings = host.take_findings();
     assert!(
@@ -293,7 +175,7 @@ fn a_broken_connection_is_reopened_for_the_next_trial() {
     let mut sshd = Sshd::start();
     let state = tempfile::tempdir().unwrap();
     let mut host = host(state.path());
-    let machine = sshd.machine("web", RemoteService::default());
+    let machine = remote_machine(&sshd, "web", RemoteService::default());
     host.watch(watch(machine.clone()));
     assert_is_read(&mut host, &sshd);
     let sessions = sessions_of(sshd.process.0.id());
@@ -315,22 +197,4 @@ fn a_broken_connection_is_reopened_for_the_next_trial() {
         sessions_of(sshd.process.0.id()).is_empty().then_some(())
     });
     assert!(sshd.process.0.try_wait().unwrap().is_none());
-}
-
-/// Returns the process IDs of all descendants of a process.
-fn sessions_of(root: u32) -> Vec<i32> {
-    let mut found = Vec::new();
-    let mut next = vec![root.cast_signed()];
-    while let Some(pid) = next.pop() {
-        let path = format!("/proc/{pid}/task/{pid}/children");
-        let text = fs::read_to_string(path).unwrap_or_default();
-        let children = text
-            .split_whitespace()
-            .filter_map(|word| word.parse::<i32>().ok());
-        for child in children {
-            found.push(child);
-            next.push(child);
-        }
-    }
-    found
 }

@@ -30,6 +30,7 @@ pub mod probe_load;
 pub mod reference;
 mod render;
 pub mod service;
+pub mod ssh_host;
 mod syntax;
 pub mod topology;
 pub mod watch_spec;

@@ -85,7 +85,7 @@ pub fn sections() -> Vec<ReferenceSection> {
         heading: table.heading(),
         templates: !matches!(
             table,
-            PlanTable::TopLevel | PlanTable::Trials | PlanTable::Blocks
+            PlanTable::TopLevel | PlanTable::Trials | PlanTable::Blocks | PlanTable::Host
         ),
         keys: table.keys(),
     });
@@ -105,11 +105,12 @@ pub(crate) enum PlanTable {
     Load,
     Place,
     Link,
+    Host,
     Telemetry,
 }
 
 impl PlanTable {
-    const ALL: [PlanTable; 11] = [
+    const ALL: [PlanTable; 12] = [
         PlanTable::TopLevel,
         PlanTable::Trials,
         PlanTable::Blocks,
@@ -120,6 +121,7 @@ impl PlanTable {
         PlanTable::Load,
         PlanTable::Place,
         PlanTable::Link,
+        PlanTable::Host,
         PlanTable::Telemetry,
     ];
 
@@ -135,6 +137,7 @@ impl PlanTable {
             PlanTable::Load => "[load]",
             PlanTable::Place => "[place.NAME]",
             PlanTable::Link => "[link.NAME]",
+            PlanTable::Host => "[host.NAME]",
             PlanTable::Telemetry => "[telemetry]",
         }
     }
@@ -151,6 +154,7 @@ impl PlanTable {
             PlanTable::Load => [own_load_keys(), load_settings()].concat(),
             PlanTable::Place => place(),
             PlanTable::Link => link(),
+            PlanTable::Host => host(),
             PlanTable::Telemetry => telemetry(),
         }
     }
@@ -214,6 +218,7 @@ fn top_level() -> Vec<ReferenceKey> {
         key("trials", Table, "", "", "number and length of trials, `[trials]`"),
         key("place", Table, "none", "", "networks that the plan defines, `[place.NAME]`; at most 64"),
         key("link", Table, "none", "", "connections between places, `[link.NAME]`; at most 64"),
+        key("host", Table, "none", "", "machines that run services over ssh, `[host.NAME]`; at most 64"),
         key("telemetry", Table, "", "", "measurements on the machines, `[telemetry]`"),
         key("folder", Path, "the plan's folder", "\"..\"", "folder against which relative paths are resolved; prony sets it in stored plans"),
         key("includes", Path, "none", "\"includes\"", "folder with copies of the files that the plan names; prony sets it in stored plans"),
@@ -278,7 +283,7 @@ fn service() -> Vec<ReferenceKey> {
             the command"),
         key("library_path", Path, "none", "\"lib\"", "folder prepended to LD_LIBRARY_PATH"),
         key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, or the name of a [place.NAME]"),
-        key("host", Text, "\"local\"", "\"role=server\"", "agent that runs the service: its name or a label"),
+        key("host", Text, "\"local\"", "\"role=server\"", "machine that runs the service: the name of a [host.NAME], or an agent's name or label"),
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
         key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; that \
             process's tree counts as the service's"),
@@ -345,6 +350,17 @@ fn link() -> Vec<ReferenceKey> {
             direction, 0% to 50%"),
         key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 \
         addresses of the two ends"),
+    ]
+}
+
+#[rustfmt::skip]
+fn host() -> Vec<ReferenceKey> {
+    use ValueType::{Bool, List, Path, Text};
+    vec![
+        required(key("ssh", List, "", "\"root@bsd1\"", "destination for ssh; in an array, after other arguments of ssh")),
+        key("address", Text, "the address that ssh connects to", "\"10.0.0.2\"", "address of the machine on which services listen and to which the load connects"),
+        key("sudo", Bool, "false", "true", "run everything on the machine as root, through `sudo -n`"),
+        key("dir", Path, "`$TMPDIR` or `/tmp` of the machine", "\"/var/tmp\"", "folder on the machine for the files of services"),
     ]
 }
 

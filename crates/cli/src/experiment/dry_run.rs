@@ -5,12 +5,13 @@ use prony_experiment::runner::{
     BlockTime, FailedTrial, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
 use prony_machine::host::local::LocalHost;
+use prony_machine::host::ssh::{SshHosts, SshMachines};
 use prony_plan::{Plan, ResolvedVariant};
 
 use crate::ending::{Ending, Failure};
 use crate::experiment::hosts::PlanAgents;
 use crate::experiment::leftovers;
-use crate::experiment::{outlook, revisions};
+use crate::experiment::{outlook, revisions, ssh_hosts};
 use crate::session::Session;
 use crate::terminal;
 
@@ -18,16 +19,20 @@ use crate::terminal;
 pub(crate) fn print_dry_run(
     plan: &Plan,
     settings: &RunSettings,
-    hosts: Option<&PlanAgents>,
+    (agents, machines): (Option<&PlanAgents>, SshMachines),
     session: &Session,
 ) -> Result<Ending, Failure> {
-    let address_of = |host: Option<&str>| hosts?.address_of(host);
+    let address_of = |host: Option<&str>| {
+        let over_ssh = host.and_then(|host| machines.address_of(host));
+        over_ssh.or_else(|| agents?.address_of(host))
+    };
     let variants = outlook::resolve_variants(plan, &address_of).map_err(Failure::wrong)?;
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
+    let over_ssh = ssh_hosts::summary(plan, &machines);
     let mut failed = None;
     let block_time = match BlockTime::of(&variants, Some(&mode)) {
         BlockTime::NeedsProbe if settings.precheck && !revisions::needs_builds(plan)? => {
-            match probe_variants(plan, &variants, session)? {
+            match probe_variants(plan, &variants, machines, session)? {
                 ProbeEnd::Measured(block_time) => block_time,
                 ProbeEnd::Interrupted => return Ok(Ending::Interrupted),
                 ProbeEnd::Failed(error) => {
@@ -41,7 +46,7 @@ pub(crate) fn print_dry_run(
     };
     let summary = outlook::summary(plan, settings, &block_time);
     let details = outlook::details(plan, settings, &variants);
-    let hosts = hosts.map(PlanAgents::summary).unwrap_or_default();
+    let hosts = agents.map(PlanAgents::summary).unwrap_or_default() + &over_ssh;
     let builds = revisions::forecast(plan)?;
     terminal::print(&format!("{summary}\n{mode}\n{details}{builds}{hosts}"));
     Ok(match failed {
@@ -62,17 +67,22 @@ enum ProbeEnd {
     Failed(FailedTrial),
 }
 
-/// Probes the variants on this machine.
+/// Probes the variants on this machine and those that are reached over ssh.
 fn probe_variants(
     plan: &Plan,
     variants: &[ResolvedVariant],
+    machines: SshMachines,
     session: &Session,
 ) -> Result<ProbeEnd, Failure> {
     let progress = session.progress();
     leftovers::remove_leftovers(progress);
     let scratch = tempfile::Builder::new().prefix("prony-probe-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
-    let mut host = LocalHost::new().map_err(Failure::refused)?;
+    let mut here = LocalHost::new().map_err(Failure::refused)?;
+    if let Some(address) = machines.own_address() {
+        here.set_address(address);
+    }
+    let mut host = SshHosts::new(Box::new(here), machines);
     let interrupt = session.interrupt_experiment()?;
     let mut on = |variant: usize| {
         let (number, of) = (variant + 1, variants.len());

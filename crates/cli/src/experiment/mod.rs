@@ -7,6 +7,7 @@ mod outlook;
 pub(crate) mod plan_file;
 pub(crate) mod revisions;
 mod setups;
+mod ssh_hosts;
 mod watcher;
 
 use std::cell::Cell;
@@ -22,6 +23,7 @@ use prony_fleet::coordinator::Feed;
 use prony_fleet::host::FeedObserver;
 use prony_load::RunError;
 use prony_machine::host::local::LocalHost;
+use prony_machine::host::ssh::{SshHosts, SshMachines};
 use prony_machine::host::{Host, HostError};
 use prony_plan::{Plan, forget_secrets};
 use prony_record::sampling::DEFAULT_RATE_HZ;
@@ -67,23 +69,26 @@ pub(crate) fn run_plan(
     scripts::check_plan(plan)?;
     let gating = GateSettings::prepare(&arguments.gates, gating::known_of_plan(plan, &settings))?;
     let hosts = PlanAgents::of_plan(plan, &arguments.hosts)?;
+    let machines = ssh_hosts::connect(plan)?;
     if arguments.dry_run {
         let session = Session::open(arguments.progress, None)?;
-        return dry_run::print_dry_run(plan, &settings, hosts.as_ref(), &session);
+        return dry_run::print_dry_run(plan, &settings, (hosts.as_ref(), machines), &session);
     }
     let mut session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
     session.label_variants(plan, &settings);
-    run_experiment(plan, &settings, &session, gating, hosts.as_ref())
+    let hosts = (hosts.as_ref(), machines);
+    run_experiment(plan, &settings, &session, gating, hosts)
 }
 
 /// Runs a plan, then prints and stores the results, even if the experiment was interrupted or
-/// failed, and evaluates the conditions. `hosts` are the experiment's other machines.
+/// failed, and evaluates the conditions. `hosts` are the experiment's other machines: agents, and
+/// those that run services over ssh.
 pub(crate) fn run_experiment(
     plan: &Plan,
     settings: &RunSettings,
     session: &Session,
     gating: GateSettings,
-    hosts: Option<&PlanAgents>,
+    hosts: (Option<&PlanAgents>, SshMachines),
 ) -> Result<Ending, Failure> {
     let progress = session.progress();
     leftovers::remove_leftovers(progress);
@@ -111,20 +116,23 @@ fn run_trials(
     settings: &RunSettings,
     session: &Session,
     interrupt: &Interrupt,
-    hosts: Option<&PlanAgents>,
+    (agents, machines): (Option<&PlanAgents>, SshMachines),
     reports: &ExperimentReports<'_>,
 ) -> Result<ExperimentOutcome, Failure> {
     let progress = session.progress();
     let mode = trial_mode(plan, settings).map_err(Failure::wrong)?;
     let block_time = outlook::planned_block_time(plan, Some(&mode));
     let forecast = forecast(plan, settings, &block_time);
-    let here = LocalHost::new().map_err(Failure::refused)?;
+    let mut here = LocalHost::new().map_err(Failure::refused)?;
+    if let Some(address) = machines.own_address() {
+        here.set_address(address);
+    }
     let watch = ExperimentWatcher::new(session, plan, forecast);
     let warn = |text: &str| progress.warn(text);
     let show = |feed: &Arc<Feed>| watch.by_agents(feed);
     let show = session.shows_loads().then_some(&show as FeedObserver<'_>);
     let mut load = None;
-    let mut host: Box<dyn Host> = match hosts {
+    let mut host: Box<dyn Host> = match agents {
         Some(hosts) => {
             let mut joined = hosts.join(here, plan, forecast.time_max());
             load = hosts.loads(&joined, &warn, show)?;
@@ -133,6 +141,9 @@ fn run_trials(
         }
         None => Box::new(here),
     };
+    if !machines.is_empty() {
+        host = Box::new(SshHosts::new(host, machines));
+    }
     let machines = Machines {
         host: &mut *host,
         load: load.as_mut().map(|load| load as &mut dyn AgentLoadRunner),
@@ -169,7 +180,8 @@ pub(crate) fn run_one_of_several(
         progress: session.progress(),
         lost: Cell::new(false),
     };
-    let finished = run_trials(plan, settings, session, interrupt, None, &reports)?;
+    let hosts = (None, ssh_hosts::connect(plan)?);
+    let finished = run_trials(plan, settings, session, interrupt, hosts, &reports)?;
     reports.write();
     Ok(finished)
 }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Number of bytes to keep at each end of a log.
-const KEPT_BYTES: u64 = 512 * 1024;
+pub(super) const KEPT_BYTES: u64 = 512 * 1024;
 /// Minimum number of bytes between the head and the tail that are worth freeing.
 const TRIM_BYTES_MIN: u64 = 4 * 1024 * 1024;
 /// Interval at which the sizes of the logs are checked.
@@ -141,6 +141,20 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(size - KEPT_BYTES))?;
     file.take(KEPT_BYTES).read_to_end(&mut tail)?;
+    write_cut(log, size, head, tail)
+}
+
+/// Writes the head and the tail of a log of `size` bytes, cut at line ends, with a note about the
+/// removed bytes. Returns their number.
+///
+/// # Errors
+/// The log can't be replaced.
+pub(super) fn write_cut(
+    log: &Path,
+    size: u64,
+    mut head: Vec<u8>,
+    mut tail: Vec<u8>,
+) -> io::Result<u64> {
     // A line longer than the head or the tail is cut in its middle.
     if let Some(end) = head.iter().rposition(|byte| *byte == b'\n') {
         head.truncate(end + 1);
@@ -148,7 +162,7 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
     if let Some(end) = tail.iter().position(|byte| *byte == b'\n') {
         tail.drain(..=end);
     }
-    let cut = size - head.len() as u64 - tail.len() as u64;
+    let cut = size.saturating_sub(head.len() as u64 + tail.len() as u64);
     let short = log.with_extension("log.short");
     let mut out = File::create(&short)?;
     out.write_all(&head)?;

@@ -16,6 +16,7 @@ mod log;
 mod monitors;
 pub mod readiness_probe;
 mod remote;
+pub mod ssh;
 
 use std::collections::BTreeMap;
 use std::path::Path;

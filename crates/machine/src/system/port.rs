@@ -41,6 +41,14 @@ pub fn pick_in_own_network() -> Option<u16> {
     pick_where(&candidates(first_source_port()), |_| true)
 }
 
+/// Lowest source port of connections on most systems.
+const COMMON_FIRST_SOURCE_PORT: u16 = 32_768;
+
+/// Picks a port on another machine, of which `is_free` knows the occupied ports.
+pub(crate) fn pick_elsewhere(is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    pick_where(&candidates(COMMON_FIRST_SOURCE_PORT), is_free)
+}
+
 fn pick_where(range: &Range<u16>, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     // Ignore poisoning, because no panic can leave the set in an inconsistent state.
     let mut taken = HANDED_OUT

@@ -1,12 +1,15 @@
 //! Checks that other machines meet the requirements of a plan.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::placeholders::placeholder_endpoints;
 use crate::diagnostic::{DiagnosticKind, Diagnostics, PlanError, PlanErrors};
 use crate::model::Plan;
-use crate::render::{checked_layout, layout, render};
+use crate::render::{ServiceLayout, checked_layout, layout, render};
 use crate::service::{LimitKey, ServiceSpec};
+use crate::ssh_host::SshHost;
 use crate::syntax::TomlTable;
 
 /// Something that a plan requires of another machine.
@@ -71,15 +74,56 @@ impl Plan {
     pub fn needs_agents(&self) -> bool {
         // Problems of a layout are reported when its variant is rendered.
         let layouts = self.variants.iter().map(|of| checked_layout(self, of));
-        layouts.flatten().any(|layout| layout.uses_other_hosts())
+        layouts.flatten().any(|layout| {
+            let by_agent = |service: &ServiceLayout| service.host.is_some() && !service.over_ssh;
+            layout.load_agents.is_some() || layout.services.iter().any(by_agent)
+        })
     }
 
-    /// Asks other machines if they meet the plan's requirements.
+    /// Returns the machines on which any variant runs services over ssh.
+    #[must_use]
+    pub fn ssh_hosts(&self) -> Vec<&SshHost> {
+        let layouts = self.variants.iter().map(|of| checked_layout(self, of));
+        let services = layouts.flatten().flat_map(|layout| layout.services);
+        let used: BTreeSet<String> = services.filter_map(|service| service.host).collect();
+        let hosts = self.hosts.iter();
+        hosts.filter(|host| used.contains(&host.name)).collect()
+    }
+
+    /// Creates the error for a machine of `[host.NAME]` that can't be used.
+    #[must_use]
+    pub fn host_error(&self, host: &SshHost, message: String) -> PlanError {
+        PlanError::new(DiagnosticKind::Machine, &self.origin, host.line, message)
+    }
+
+    /// Asks agents on other machines if they meet the plan's requirements.
     ///
     /// # Errors
     /// All objections, each with file and line.
     pub fn check_hosts(
         &self,
+        ask: &mut dyn FnMut(&HostRequirement<'_>) -> Vec<HostObjection>,
+    ) -> Result<(), PlanErrors> {
+        self.check_machines(false, ask)
+    }
+
+    /// Asks the machines of `[host.NAME]` if they can run the plan's services.
+    ///
+    /// # Errors
+    /// All objections, each with file and line.
+    pub fn check_ssh_hosts(
+        &self,
+        ask: &mut dyn FnMut(&str, &ServiceSpec) -> Vec<HostObjection>,
+    ) -> Result<(), PlanErrors> {
+        self.check_machines(true, &mut |requirement| match requirement {
+            HostRequirement::Service { host, spec } => ask(host, spec),
+            HostRequirement::Load { .. } => Vec::new(),
+        })
+    }
+
+    fn check_machines(
+        &self,
+        over_ssh: bool,
         ask: &mut dyn FnMut(&HostRequirement<'_>) -> Vec<HostObjection>,
     ) -> Result<(), PlanErrors> {
         let mut diagnostics = Diagnostics::default();
@@ -89,7 +133,13 @@ impl Plan {
                 let endpoints = placeholder_endpoints(&layout.services);
                 let rendered = render(self, variant, &layout, &endpoints, &mut found);
                 for (service, resolved) in layout.services.iter().zip(&rendered.services) {
-                    let Some(host) = &service.host else { continue };
+                    let Some(host) = service
+                        .host
+                        .as_ref()
+                        .filter(|_| service.over_ssh == over_ssh)
+                    else {
+                        continue;
+                    };
                     let spec = &resolved.spec;
                     let table = &self.services[service.index].table;
                     for objection in ask(&HostRequirement::Service { host, spec }) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::factors::{self, PlanFactor};
 use super::folder::PlanFolder;
 
-use super::{CertificateCache, Plan, baseline, bodies, sections, trials, variants};
+use super::{CertificateCache, Plan, baseline, bodies, hosts, sections, trials, variants};
 use crate::diagnostic::{DiagnosticKind, Diagnostics};
 use crate::machine::PlanMachine;
 use crate::reference::PlanTable;
@@ -52,6 +52,7 @@ pub(crate) fn read_plan(
     let services = sections::read_services(table, &factors, &constants, &mut reader);
     let places = sections::read_networks("place", table, &mut reader);
     let links = sections::read_networks("link", table, &mut reader);
+    let hosts = hosts::read_hosts(table, &mut reader);
     let load = match table.get("load") {
         Some(node) => reader.table(node, "load"),
         None => {
@@ -90,6 +91,7 @@ pub(crate) fn read_plan(
         services,
         places,
         links,
+        hosts,
         load: load.cloned().unwrap_or_default(),
         telemetry,
         interleave_line: interleave.map_or(0, |node| node.line),

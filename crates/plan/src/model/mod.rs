@@ -7,6 +7,7 @@ pub(super) mod document;
 mod factors;
 mod folder;
 mod frozen_file;
+mod hosts;
 mod interleave;
 mod levels;
 mod limits;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use prony_stats::Metric;
 
 use super::machine::PlanMachine;
+use super::ssh_host::SshHost;
 use super::syntax::TomlTable;
 
 pub use bodies::BodyComparison;
@@ -28,6 +30,7 @@ pub(super) use certificate::{CertificateCache, SelfSignedCertificate};
 pub use factors::{FactorLevel, PlanFactor};
 pub(super) use folder::{INCLUDES, PlanFolder, io_error_words};
 pub(super) use frozen_file::{FrozenFile, frozen_files};
+pub(super) use hosts::LOCAL;
 pub use interleave::Interleave;
 pub use levels::LevelSelection;
 pub use limits::VARIANTS_MAX;
@@ -73,6 +76,8 @@ pub struct Plan {
     pub(super) services: Vec<NamedTable>,
     pub(super) places: Vec<NamedTable>,
     pub(super) links: Vec<NamedTable>,
+    /// Machines on which services run over ssh.
+    pub(super) hosts: Vec<SshHost>,
     pub(super) load: TomlTable,
     pub(super) telemetry: Option<TomlTable>,
     /// Line of `interleave` in `[trials]`, from 1; 0 if the plan doesn't set it.

@@ -12,7 +12,7 @@ pub(crate) const PLACE_WORDS: [&str; 2] = ["native", "namespace"];
 const LINK_RESERVED_NAMES: [&str; 3] = ["lo", "all", "default"];
 
 /// Maximum number of services in a plan; the same limit applies to places and to links.
-const SECTIONS_MAX: usize = 64;
+pub(super) const SECTIONS_MAX: usize = 64;
 
 /// Maximum length of a place's name in bytes.
 const PLACE_NAME_MAX: usize = 32;

@@ -2,10 +2,8 @@
 
 use super::template::TemplateContext;
 use crate::diagnostic::DiagnosticKind;
+use crate::model::LOCAL;
 use crate::syntax::{PlanReader, TomlNode, TomlTable};
-
-/// Name that stands for the machine that runs the plan.
-const LOCAL: &str = "local";
 
 /// Maximum length of a machine's name or label in bytes.
 const HOST_BYTES_MAX: usize = 200;
@@ -13,7 +11,8 @@ const HOST_BYTES_MAX: usize = 200;
 /// Maximum number of agents that a load can request by number.
 const AGENTS_MAX: u32 = 10_000;
 
-/// Reads a host: an agent's name, or a label such as `role=server`. Returns `None` for the machine
+/// Reads a host: the name of a `[host.NAME]`, an agent's name, or a label such as `role=server`.
+/// Returns `None` for the machine
 /// that runs the plan.
 pub(crate) fn read_host(
     node: &TomlNode,
@@ -25,7 +24,9 @@ pub(crate) fn read_host(
         return None;
     }
     if !is_host(&text) {
-        let message = format!("{subject} is \"{text}\", not an agent's name or label");
+        let message = format!(
+            "{subject} is \"{text}\", not the name of a host or agent, or an agent's label"
+        );
         let hint = format!(
             "write it like \"web-1\" or \"role=server\"; \"{LOCAL}\" is this \
             machine"

@@ -14,6 +14,7 @@ use crate::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::machine::{Build, PlanMachine};
 use crate::model::{NamedTable, PLACE_WORDS, PlanFolder};
 use crate::service::{Allocation, ListenKind, PlaceKind};
+use crate::ssh_host::SshHost;
 use crate::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, host_port, is_name};
 
 /// Attributes that every service has in templates, in addition to its listeners.
@@ -35,6 +36,8 @@ pub(crate) struct ServiceLayout {
     pub(crate) line: usize,
     /// Host as named in the plan; `None` for this machine.
     pub(crate) host: Option<String>,
+    /// True if the host is a `[host.NAME]`, which prony reaches over ssh and not through an agent.
+    pub(crate) over_ssh: bool,
     /// True if a service or the load on another machine connects to this service.
     pub(crate) exposed: bool,
     pub(crate) place: PlaceKind,
@@ -71,10 +74,10 @@ impl ServiceLayout {
 /// Reads the services of one variant in start order. Returns `None` if there is a problem.
 ///
 /// `context` contains the levels, and the names of services but not their endpoints. `places` are
-/// the names of the places that the plan defines.
+/// the names of the places that the plan defines, and `hosts` its hosts.
 pub(crate) fn read_service_layouts(
     services: &[NamedTable],
-    places: &[&str],
+    (places, hosts): (&[&str], &[SshHost]),
     (machine, folder): (&dyn PlanMachine, &PlanFolder),
     context: &TemplateContext,
     reader: &mut PlanReader<'_>,
@@ -83,7 +86,7 @@ pub(crate) fn read_service_layouts(
     let mut layouts: Vec<_> = services
         .iter()
         .enumerate()
-        .map(|(index, service)| read_service((index, service), places, context, reader))
+        .map(|(index, service)| read_service((index, service), (places, hosts), context, reader))
         .collect();
     for layout in &mut layouts {
         let table = services[layout.index].table.get("build");
@@ -156,7 +159,7 @@ fn sort_by_start(
 
 fn read_service(
     (index, service): (usize, &NamedTable),
-    places: &[&str],
+    (places, hosts): (&[&str], &[SshHost]),
     context: &TemplateContext,
     reader: &mut PlanReader<'_>,
 ) -> ServiceLayout {
@@ -178,6 +181,9 @@ fn read_service(
         index,
         name: name.clone(),
         line: service.line,
+        over_ssh: host
+            .as_ref()
+            .is_some_and(|host| hosts.iter().any(|it| it.name == *host)),
         host,
         // `mark_exposed` sets this when the layout of the whole variant is known.
         exposed: false,
@@ -201,6 +207,11 @@ fn read_service(
     if let (Some(host), PlaceKind::Named(_)) = (&layout.host, layout.place) {
         let message = format!("service \"{name}\" has both host \"{host}\" and a place");
         let hint = "places exist only on the machine that runs prony; remove host or place";
+        reader.report_with_hint(DiagnosticKind::Structure, layout.place_line, message, hint);
+    }
+    if layout.over_ssh && layout.place == PlaceKind::Namespace {
+        let message = format!("service \"{name}\" runs over ssh, but its place is \"namespace\"");
+        let hint = "namespaces need prony on their machine; remove place, or run an agent there";
         reader.report_with_hint(DiagnosticKind::Structure, layout.place_line, message, hint);
     }
     layout

@@ -97,6 +97,9 @@ pub(crate) fn read_service(
     };
     let cores = read_cores(&rendered, layout, around, reader);
     let limits = read_limits(&rendered, &owner, reader);
+    if layout.over_ssh {
+        report_limits_over_ssh(&rendered, &limits, &owner, reader);
+    }
     // The runtime creates the group of a container.
     if is_local && container.is_none() {
         for (key, _) in limits.iter() {
@@ -272,6 +275,22 @@ fn read_limits(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> R
         pids: whole(LimitKey::Pids, PIDS),
         cpu_quota_us: node(LimitKey::Cpu)
             .and_then(|node| read_cpu(node, &subject(LimitKey::Cpu), reader)),
+    }
+}
+
+/// Reports limits of a service that runs over ssh, where prony creates no control group for them.
+fn report_limits_over_ssh(
+    table: &TomlTable,
+    limits: &ResourceLimits,
+    owner: &str,
+    reader: &mut PlanReader<'_>,
+) {
+    for (key, _) in limits.iter() {
+        let key = key.name();
+        let message = format!("{owner} runs over ssh, where {key} can't be limited");
+        let hint = format!("remove {key}, or set it up on that machine");
+        let line = table.line_of(key);
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
     }
 }
 

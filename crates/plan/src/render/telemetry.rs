@@ -6,6 +6,7 @@ use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX};
 
 use super::template::TemplateContext;
 use crate::diagnostic::DiagnosticKind;
+use crate::ssh_host::is_destination;
 use crate::syntax::{PlanReader, TomlTable};
 use crate::watch_spec::CounterMode;
 
@@ -56,7 +57,7 @@ pub(super) fn read_telemetry(
     if let Some(node) = table.get("remote")
         && let Some(text) = reader.text(node, "remote")
     {
-        if text.starts_with('-') || text.contains(char::is_whitespace) {
+        if !text.is_empty() && !is_destination(&text) {
             let message =
                 format!("remote of [telemetry] is \"{text}\", not a valid ssh destination");
             let hint = "write it like \"user@host\" or \"ssh://user@host:2222\"";

@@ -143,7 +143,7 @@ pub(crate) fn layout(
     let before = reader.diagnostics.count();
     let services = read_service_layouts(
         &plan.services,
-        &places,
+        (&places, &plan.hosts),
         (&*plan.machine, &plan.folder),
         &context,
         &mut reader,

@@ -173,7 +173,7 @@ fn unreachable_services_and_missing_files_are_reported() {
     assert!(remote.contains("so host has no effect"), "{remote}");
     for bad in ["a.b", "two words", "=x"] {
         let host = says("\"one\", ", &format!("\"{bad}\", \"one\", "));
-        assert!(host.contains("not an agent's name or label"), "{host}");
+        assert!(host.contains("or an agent's label"), "{host}");
     }
     for bad in ["0", "\"a b\"", "\"a.b\""] {
         let agents = says("agents = 2", &format!("agents = {bad}"));

@@ -6,6 +6,7 @@ mod hosts;
 mod mutation;
 mod places;
 mod resolve;
+mod ssh_hosts;
 mod study_machine;
 mod telemetry;
 mod tls;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prony_experiment::runner::{RunSettings, trial_mode};
+use prony_machine::host::ssh::SshMachines;
 use prony_machine::profile::MachineProfile;
 use prony_plan::Plan;
 
@@ -44,7 +45,8 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<Ending, Failure> {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
     let session = Session::open(arguments.progress, None)?;
-    experiment::run_experiment(&plan, &settings, &session, GateSettings::default(), None)
+    let hosts = (None, SshMachines::default());
+    experiment::run_experiment(&plan, &settings, &session, GateSettings::default(), hosts)
 }
 
 /// Returns the plan for this machine. `trials` contains the keys of its `[trials]` table. On a

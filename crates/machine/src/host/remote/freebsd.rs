@@ -1,4 +1,4 @@
-//! A remote FreeBSD machine: the script that runs its commands, and the parsing of their output.
+//! A remote FreeBSD machine: the parsing of what its commands print.
 //!
 //! **Experimental: this code was written for FreeBSD, but has never run there.** The parsers are
 //! tested with sample output that was written from memory.
@@ -8,23 +8,6 @@ mod parse;
 use super::shell::{Sections, section};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, ServiceSample};
-
-/// Part of the remote script for FreeBSD. [`parse::process`] expects the columns of its `ps`.
-pub(super) const SCRIPT: &str = r#"
-FreeBSD_machine() {
-  at sysctl; sysctl kern.cp_time kern.clockrate vm.loadavg hw.ncpu hw.pagesize hw.physmem vm.stats.vm.v_free_count vm.stats.vm.v_inactive_count vm.stats.sys.v_swtch kern.openfiles
-  at interfaces; netstat -ibn
-  at tcp; netstat -s -p tcp
-  at processes; ps -S -axww -o pid= -o ppid= -o sid= -o state= -o nlwp= -o rss= -o usertime= -o systime= -o nvcsw= -o nivcsw= -o lstart= -o comm= -c
-  followed
-}
-FreeBSD_listeners() {
-  at sockets; sockstat -4 -6 -l -P tcp
-}
-FreeBSD_processes() {
-  at open; procstat -f "$@"
-}
-"#;
 
 /// Parses the data of the machine and its list of processes.
 pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {

@@ -1,12 +1,11 @@
-//! A remote Linux machine: a script that prints the contents of files in /proc, and parsers for its
-//! output.
+//! A remote Linux machine: parsers for the files in /proc that the remote shell prints.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use prony_plan::watch_spec::{RemoteMachine, RemoteService};
+use prony_plan::watch_spec::RemoteService;
 
-use super::shell::{Sections, section};
+use super::shell::{Sections, quoted, section};
 use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, MemoryKind, ServiceSample};
@@ -15,12 +14,11 @@ use crate::telemetry::{HostSample, MemoryKind, ServiceSample};
 /// process.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Returns the part of the remote script for Linux. It contains the control groups and pid files of
-/// the services.
-pub(super) fn script(machine: &RemoteMachine) -> String {
-    let mut script = SCRIPT.to_owned();
-    script.push_str("followed() {\n:\n");
-    for (name, service) in &machine.services {
+/// Returns the definition of the remote shell's function `followed`, which prints the processes in
+/// the control groups and pid files of the services.
+pub(super) fn followed(services: &BTreeMap<String, RemoteService>) -> String {
+    let mut script = "followed() {\n:\n".to_owned();
+    for (name, service) in services {
         if let Some(path) = &service.follow.pid_file {
             let path = quoted(&path.to_string_lossy());
             script.push_str(&format!("at pid:{name}; cat -- {path}\n"));
@@ -31,68 +29,11 @@ pub(super) fn script(machine: &RemoteMachine) -> String {
                     .trim_start_matches("/sys/fs/cgroup")
                     .trim_start_matches('/'),
             );
-            script.push_str(&format!("Linux_group {name} {group}\n"));
+            script.push_str(&format!("\"${{system}}_group\" {name} {group}\n"));
         }
     }
     script.push_str("}\n");
     script
-}
-
-const SCRIPT: &str = r#"
-Linux_machine() {
-  at stat; cat /proc/stat
-  at meminfo; cat /proc/meminfo
-  at loadavg; cat /proc/loadavg
-  at file-nr; cat /proc/sys/fs/file-nr
-  at dev; cat /proc/net/dev
-  at snmp; cat /proc/net/snmp
-  at snmp6; cat /proc/net/snmp6 2>/dev/null
-  at netstat; cat /proc/net/netstat
-  at sockstat; cat /proc/net/sockstat
-  at processes; cat /proc/[0-9]*/stat
-  followed
-}
-Linux_group() {
-  for root in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd /sys/fs/cgroup/cpuacct /sys/fs/cgroup/pids; do
-    if [ -f "$root/$2/cgroup.procs" ]; then
-      at "group:$1"
-      cat "$root/$2/cgroup.procs" "$root/$2"/*/cgroup.procs "$root/$2"/*/*/cgroup.procs "$root/$2"/*/*/*/cgroup.procs
-      at "cpu:$1"
-      cat "$root/$2/cpu.stat"
-      return
-    fi
-  done
-}
-Linux_listeners() {
-  at tcp; cat /proc/net/tcp /proc/net/tcp6
-  at files; ls -l /proc/[0-9]*/fd
-}
-Linux_processes() {
-  status= run= files=0
-  for pid; do
-    status="$status /proc/$pid/task/*/status"
-    run="$run /proc/$pid/task/*/schedstat"
-    files=$((files + $(Linux_count "/proc/$pid/fd")))
-  done
-  at status; cat $status
-  at run; cat $run
-  at open; echo $files
-}
-Linux_count() {
-  set -- "$1"/*
-  if [ -L "$1" ]; then echo $#; else echo 0; fi
-}
-Linux_memory() {
-  Linux_processes "$@"
-  memory=
-  for pid; do memory="$memory /proc/$pid/smaps_rollup"; done
-  at memory; cat $memory
-}
-"#;
-
-/// Quotes text as a single shell word.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Parses the data of the machine and its list of processes.
@@ -382,12 +323,9 @@ mod tests {
             cgroup: Some("/sys/fs/cgroup/a".into()),
             pid_file: Some("/run/it's".into()),
         };
-        let machine = RemoteMachine {
-            services: [("web".to_owned(), RemoteService { port: None, follow })].into(),
-            ..RemoteMachine::default()
-        };
-        let script = script(&machine);
-        assert!(script.contains("Linux_group web 'a'\n"), "{script}");
+        let services = [("web".to_owned(), RemoteService { port: None, follow })].into();
+        let script = followed(&services);
+        assert!(script.contains("\"${system}_group\" web 'a'\n"), "{script}");
         assert!(script.contains(r"cat -- '/run/it'\''s'"), "{script}");
     }
 }

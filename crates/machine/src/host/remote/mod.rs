@@ -15,18 +15,19 @@ mod shell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prony_plan::watch_spec::RemoteMachine;
+use prony_plan::watch_spec::{RemoteMachine, RemoteService};
 
 use crate::system::process::ProcessTable;
 use crate::telemetry::{HostSample, ServiceSample, TelemetrySample};
-use shell::Shell;
 
-pub(super) use shell::RemoteError;
+pub(super) use shell::{RemoteError, Sections, Shell, SshTarget, quoted, section, token};
 
 /// Timeout for the connection and for the first response of the remote shell.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Timeout for all other responses of the remote shell.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout for the remote shell's responses to requests for telemetry.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for ssh to exit when its connection is no longer needed.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Connection to a remote machine, or the reason why the machine can't be read.
 #[derive(Debug)]
@@ -38,18 +39,30 @@ pub(super) struct RemoteSampler {
 
 /// Connection to a remote shell that has responded.
 #[derive(Debug)]
-struct RemoteConnection {
-    shell: Shell,
-    system: RemoteSystem,
+pub(super) struct RemoteConnection {
+    pub(super) shell: Shell,
+    pub(super) system: RemoteSystem,
     requested: bool,
     services: BTreeMap<String, TrackedService>,
 }
 
 /// Operating system of the remote machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RemoteSystem {
+pub(super) enum RemoteSystem {
     Linux,
     FreeBsd,
+}
+
+impl RemoteSystem {
+    /// Returns the operating system that the remote shell has reported.
+    fn reported(greeting: &Sections) -> Result<Self, RemoteError> {
+        match section(greeting, "system").trim() {
+            "Linux" => Ok(RemoteSystem::Linux),
+            "FreeBSD" => Ok(RemoteSystem::FreeBsd),
+            "" => Err(RemoteError::NoSystem),
+            other => Err(RemoteError::UnsupportedSystem(other.to_owned())),
+        }
+    }
 }
 
 /// A service on the remote machine.
@@ -92,20 +105,17 @@ impl RemoteSampler {
     /// Requests the machine's data without waiting for it.
     pub(super) fn begin(&mut self) {
         let Some(link) = &mut self.link else { return };
-        match link.shell.request("machine") {
-            Ok(()) => link.requested = true,
-            Err(why) => self.fail(why),
+        if let Err(why) = link.begin() {
+            self.fail(why);
         }
     }
 
     /// Adds the data of the machine and its services to a sample.
     pub(super) fn complete(&mut self, sample: &mut TelemetrySample) {
-        let Some(link) = self.link.as_mut().filter(|link| link.requested) else {
-            return;
-        };
-        link.requested = false;
-        match link.read(&self.machine) {
-            Ok((host, services)) => {
+        let Some(link) = &mut self.link else { return };
+        match link.complete(&self.machine.services) {
+            Ok(None) => {}
+            Ok(Some((host, services))) => {
                 sample.remote = Some(host);
                 sample.services.extend(services);
             }
@@ -121,30 +131,69 @@ impl RemoteSampler {
 
 impl RemoteConnection {
     fn connect(machine: &RemoteMachine) -> Result<Self, RemoteError> {
-        let script = [linux::script(machine), freebsd::SCRIPT.to_owned()];
-        let mut shell = Shell::start(machine, &script)?;
-        let greeting = shell.response(CONNECT_TIMEOUT)?;
-        let name = greeting.get("system").map_or("", |name| name.trim());
-        let system = match name {
-            "Linux" => RemoteSystem::Linux,
-            "FreeBSD" => RemoteSystem::FreeBsd,
-            "" => return Err(RemoteError::NoSystem),
-            other => return Err(RemoteError::UnsupportedSystem(other.to_owned())),
+        let followed = linux::followed(&machine.services);
+        let script = format!(
+            "{followed}\ntelemetry() {{ at system; echo \"$system\"; at end; requests; exit; }}\n\
+             telemetry"
+        );
+        let target = SshTarget {
+            ssh: &machine.ssh,
+            destination: &machine.destination,
+            sudo: false,
         };
-        let services = machine.services.keys();
+        let mut shell = Shell::start(target, &script, EXIT_TIMEOUT)?;
+        let greeting = shell.response(CONNECT_TIMEOUT)?;
+        Self::greeted(shell, &greeting)
+    }
+
+    /// Creates a connection from a shell and its first response.
+    pub(super) fn greeted(shell: Shell, greeting: &Sections) -> Result<Self, RemoteError> {
         Ok(Self {
+            system: RemoteSystem::reported(greeting)?,
             shell,
-            system,
             requested: false,
-            services: services
-                .map(|name| (name.clone(), TrackedService::default()))
-                .collect(),
+            services: BTreeMap::new(),
         })
+    }
+
+    /// Executes a script, and returns its response.
+    pub(super) fn run(&mut self, script: &str, within: Duration) -> Result<Sections, RemoteError> {
+        self.shell.request(script)?;
+        self.shell.response(within)
+    }
+
+    /// Changes the services whose processes are followed.
+    pub(super) fn follow(
+        &mut self,
+        services: &BTreeMap<String, RemoteService>,
+    ) -> Result<(), RemoteError> {
+        self.services.clear();
+        self.run(&linux::followed(services), RESPONSE_TIMEOUT)
+            .map(drop)
+    }
+
+    /// Requests the machine's data without waiting for it.
+    pub(super) fn begin(&mut self) -> Result<(), RemoteError> {
+        self.shell.request("\"${system}_machine\"")?;
+        self.requested = true;
+        Ok(())
+    }
+
+    /// Returns the requested data of the machine and its services; `None` if it was not requested.
+    #[expect(clippy::type_complexity, reason = "the two parts of a sample")]
+    pub(super) fn complete(
+        &mut self,
+        services: &BTreeMap<String, RemoteService>,
+    ) -> Result<Option<(HostSample, BTreeMap<String, ServiceSample>)>, RemoteError> {
+        if !std::mem::take(&mut self.requested) {
+            return Ok(None);
+        }
+        self.read(services).map(Some)
     }
 
     fn read(
         &mut self,
-        machine: &RemoteMachine,
+        services: &BTreeMap<String, RemoteService>,
     ) -> Result<(HostSample, BTreeMap<String, ServiceSample>), RemoteError> {
         let sections = self.shell.response(RESPONSE_TIMEOUT)?;
         let (host, table) = match self.system {
@@ -154,10 +203,10 @@ impl RemoteConnection {
         if host.cores == 0 {
             return Err(RemoteError::Unreadable);
         }
-        self.look_up_holders(machine, &table)?;
+        self.look_up_holders(services, &table)?;
         let mut samples = BTreeMap::new();
-        for (name, wanted) in &machine.services {
-            let tracked = self.services.entry(name.clone()).or_default();
+        for (name, wanted) in services {
+            let mut tracked = self.services.remove(name).unwrap_or_default();
             let members = match self.system {
                 RemoteSystem::Linux => {
                     linux::members(name, wanted, &tracked.holders, &sections, &table)
@@ -167,6 +216,7 @@ impl RemoteConnection {
                 }
             };
             if members.is_empty() {
+                self.services.insert(name.clone(), tracked);
                 continue;
             }
             let pids: Vec<String> = members
@@ -177,8 +227,8 @@ impl RemoteConnection {
                 RemoteSystem::Linux if tracked.history.wants_memory() => "memory",
                 _ => "processes",
             };
-            self.shell.request(&format!("{word} {}", pids.join(" ")))?;
-            let details = self.shell.response(RESPONSE_TIMEOUT)?;
+            let script = format!("\"${{system}}_{word}\" {}", pids.join(" "));
+            let details = self.run(&script, RESPONSE_TIMEOUT)?;
             let mut service = match self.system {
                 RemoteSystem::Linux => {
                     let group = linux::group_cpu(name, &sections);
@@ -186,6 +236,7 @@ impl RemoteConnection {
                 }
                 RemoteSystem::FreeBsd => freebsd::service(&members, &details),
             };
+            self.services.insert(name.clone(), tracked);
             service.network = outer_traffic(&host);
             service.tcp = host.tcp;
             samples.insert(name.clone(), service);
@@ -197,13 +248,12 @@ impl RemoteConnection {
     /// file.
     fn look_up_holders(
         &mut self,
-        machine: &RemoteMachine,
+        services: &BTreeMap<String, RemoteService>,
         table: &ProcessTable,
     ) -> Result<(), RemoteError> {
         let lacks =
             |tracked: &TrackedService| tracked.holders.iter().all(|pid| table.get(*pid).is_none());
-        let wanted: Vec<(&String, u16)> = machine
-            .services
+        let wanted: Vec<(&String, u16)> = services
             .iter()
             .filter(|(_, service)| service.follow.is_empty())
             .filter(|(name, _)| self.services.get(*name).is_none_or(lacks))
@@ -212,8 +262,7 @@ impl RemoteConnection {
         if wanted.is_empty() {
             return Ok(());
         }
-        self.shell.request("listeners")?;
-        let sections = self.shell.response(RESPONSE_TIMEOUT)?;
+        let sections = self.run("\"${system}_listeners\"", RESPONSE_TIMEOUT)?;
         for (name, port) in wanted {
             let holders = match self.system {
                 RemoteSystem::Linux => linux::holders(&sections, port),

@@ -4,22 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_plan::watch_spec::RemoteMachine;
-
 /// Sections of a response by name.
-pub(super) type Sections = BTreeMap<String, String>;
+pub(in crate::host) type Sections = BTreeMap<String, String>;
 
 /// Maximum length of a response in bytes.
 const RESPONSE_BYTES_MAX: usize = 32 << 20;
 /// Maximum number of bytes of ssh's standard error that are kept.
 const STDERR_BYTES_MAX: usize = 4 << 10;
-/// Time limit for ssh to exit after its standard input was closed.
-const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time limit for ssh's standard error after the end of its output.
+const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Reason why a remote machine can't be read.
 #[derive(Debug)]
@@ -85,26 +84,75 @@ impl fmt::Display for RemoteError {
     }
 }
 
+/// Functions of the remote shell for each operating system.
+pub(in crate::host) const SYSTEMS: &str = include_str!("systems.sh");
+
+/// The request loop of the remote shell. A request is a number of lines and then these lines, which
+/// the shell executes. An empty line is a sign of life and has no response.
+const REQUESTS: &str = r#"
+at() { echo; echo "$mark $1"; }
+sign() { true; }
+followed() { true; }
+requests() {
+  while IFS= read -r count; do
+    sign || return
+    [ -n "$count" ] || continue
+    script=
+    while [ "$count" -gt 0 ] && IFS= read -r line; do
+      script="$script$line
+"
+      count=$((count - 1))
+    done
+    [ "$count" -eq 0 ] || return
+    eval "$script" 2>/dev/null
+    at end
+  done
+}
+system=$(uname -s)
+"#;
+
+/// A machine that ssh can reach.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::host) struct SshTarget<'a> {
+    /// Arguments that precede the destination.
+    pub(in crate::host) ssh: &'a [String],
+    pub(in crate::host) destination: &'a str,
+    /// True if the shell runs as root, through `sudo`.
+    pub(in crate::host) sudo: bool,
+}
+
 /// A running ssh process with a remote shell. Both end when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Shell {
+pub(in crate::host) struct Shell {
     ssh: Child,
-    requests: Option<ChildStdin>,
+    requests: Arc<Mutex<Option<ChildStdin>>>,
+    /// Time limit for ssh to exit after its standard input was closed.
+    exit_timeout: Duration,
     responses: Receiver<Result<Sections, RemoteError>>,
     complaint: Arc<Mutex<String>>,
 }
 
 impl Shell {
-    /// Starts ssh and sends the script, which has one part per operating system. The script sends
-    /// its first response without waiting for a request.
-    pub(super) fn start(machine: &RemoteMachine, script: &[String]) -> Result<Self, RemoteError> {
+    /// Starts ssh and sends the script, which must print a first response and then call `requests`.
+    pub(in crate::host) fn start(
+        target: SshTarget<'_>,
+        script: &str,
+        exit_timeout: Duration,
+    ) -> Result<Self, RemoteError> {
         let mark = mark();
+        // Every login shell supports `exec`.
+        let remote = if target.sudo {
+            "exec sudo -n env \"SSH_CONNECTION=$SSH_CONNECTION\" /bin/sh"
+        } else {
+            "exec /bin/sh"
+        };
         let mut ssh = Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
-            .args(["-o", "ServerAliveInterval=5"])
-            .args(&machine.ssh)
-            // Every login shell supports `exec`.
-            .args(["--", &machine.destination, "exec", "/bin/sh"])
+            .args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"])
+            .args(target.ssh)
+            .args(["--", target.destination, remote])
+            // Ctrl-C in a terminal must not end the connection before the services.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -121,30 +169,64 @@ impl Shell {
             std::thread::spawn(move || read_responses(output, &mark, &sender));
         }
         let mut shell = Self {
-            requests: ssh.stdin.take(),
+            requests: Arc::new(Mutex::new(ssh.stdin.take())),
             ssh,
+            exit_timeout,
             responses,
             complaint,
         };
-        shell.send(&whole_script(&mark, script))?;
+        shell.send(whole_script(&mark, script).as_bytes())?;
         Ok(shell)
     }
 
-    /// Sends a request. Its response must be received before the next request is sent.
-    pub(super) fn request(&mut self, request: &str) -> Result<(), RemoteError> {
-        self.send(&format!("{request}\n"))
+    /// Sends a sign of life at this interval, until the connection ends.
+    pub(in crate::host) fn keep_alive(&self, interval: Duration) {
+        let requests = Arc::downgrade(&self.requests);
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(interval);
+                let Some(requests) = requests.upgrade() else {
+                    return;
+                };
+                let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+                let sent = requests.as_mut().map(|it| it.write_all(b"\n"));
+                if !matches!(sent, Some(Ok(()))) {
+                    return;
+                }
+            }
+        });
     }
 
-    fn send(&mut self, text: &str) -> Result<(), RemoteError> {
-        let requests = self.requests.as_mut().ok_or(RemoteError::Closed)?;
-        let sent = requests
-            .write_all(text.as_bytes())
-            .and_then(|()| requests.flush());
+    /// Sends a request, a shell script. Its response must be received before the next request is
+    /// sent.
+    pub(in crate::host) fn request(&mut self, script: &str) -> Result<(), RemoteError> {
+        self.request_with(script, &[])
+    }
+
+    /// Sends a request that reads `input`.
+    pub(in crate::host) fn request_with(
+        &mut self,
+        script: &str,
+        input: &[u8],
+    ) -> Result<(), RemoteError> {
+        let lines = script.trim_end_matches('\n').split('\n').count();
+        let script = script.trim_end_matches('\n');
+        let mut bytes = format!("{lines}\n{script}\n").into_bytes();
+        bytes.extend(input);
+        self.send(&bytes)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), RemoteError> {
+        let sent = {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            let requests = requests.as_mut().ok_or(RemoteError::Closed)?;
+            requests.write_all(bytes).and_then(|()| requests.flush())
+        };
         sent.map_err(|_| self.ended())
     }
 
     /// Waits for the next response.
-    pub(super) fn response(&mut self, within: Duration) -> Result<Sections, RemoteError> {
+    pub(in crate::host) fn response(&mut self, within: Duration) -> Result<Sections, RemoteError> {
         match self.responses.recv_timeout(within) {
             Ok(response) => response,
             Err(RecvTimeoutError::Timeout) => {
@@ -159,7 +241,7 @@ impl Shell {
     fn ended(&mut self) -> RemoteError {
         let began = Instant::now();
         // ssh's standard error may arrive shortly after the end of its output.
-        while self.last_complaint().is_none() && began.elapsed() < EXIT_TIMEOUT {
+        while self.last_complaint().is_none() && began.elapsed() < COMPLAINT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
         let said = self.last_complaint();
@@ -179,10 +261,13 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // When its input is closed, the remote shell ends, and then ssh ends.
-        self.requests = None;
+        // When its input is closed, the remote shell ends, and then ssh ends. If the lock is held, a
+        // sign of life can't be sent, and ssh must be killed.
+        if let Ok(mut requests) = self.requests.try_lock() {
+            *requests = None;
+        }
         let began = Instant::now();
-        while began.elapsed() < EXIT_TIMEOUT {
+        while began.elapsed() < self.exit_timeout {
             if matches!(self.ssh.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }
@@ -197,21 +282,24 @@ impl Drop for Shell {
 /// Returns a random prefix for the names of sections. The prefix is longer than a process name,
 /// which is the only text in a response that other users can choose.
 fn mark() -> String {
-    // The standard library's hasher has random keys.
-    format!("@@{:016x}", RandomState::new().build_hasher().finish())
+    format!("@@{}", token())
 }
 
-/// Returns the complete script: the functions for all operating systems, the first response, and
-/// the request loop.
-fn whole_script(mark: &str, parts: &[String]) -> String {
-    let functions = parts.concat();
-    format!(
-        "LC_ALL=C; export LC_ALL\n\
-         at() {{ echo; echo \"{mark} $1\"; }}\n\
-         {functions}\
-         at system; system=$(uname -s); echo \"$system\"; at end\n\
-         while read -r what rest; do \"${{system}}_$what\" $rest 2>/dev/null; at end; done; exit\n"
-    )
+/// Returns 16 random letters and digits.
+pub(in crate::host) fn token() -> String {
+    // The standard library's hasher has random keys.
+    format!("{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// Returns the complete script: the request loop, the functions for all operating systems, and the
+/// caller's part.
+fn whole_script(mark: &str, script: &str) -> String {
+    format!("mark='{mark}'\n{REQUESTS}\n{SYSTEMS}\n{script}\n")
+}
+
+/// Quotes text as a single word of a shell.
+pub(in crate::host) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Splits the output into responses until the connection or the receiver is closed.
@@ -280,7 +368,7 @@ fn keep_complaint(errors: impl Read, complaint: &Mutex<String>) {
 }
 
 /// Returns a section of a response; empty if it is missing.
-pub(super) fn section<'a>(sections: &'a Sections, name: &str) -> &'a str {
+pub(in crate::host) fn section<'a>(sections: &'a Sections, name: &str) -> &'a str {
     sections.get(name).map_or("", String::as_str)
 }
 
@@ -321,27 +409,22 @@ mod tests {
 
     #[test]
     fn the_script_works_in_a_shell() {
-        let part =
-            "Linux_echo() { at said; echo \"$@\"; }\nFreeBSD_echo() { Linux_echo \"$@\"; }\n";
-        let mut script = whole_script("@@7", &[part.to_owned()]);
-        script.push_str("echo a b\n");
+        let part = "first() { at system; echo \"$system\"; at end; requests; exit; }\nfirst";
+        let script = whole_script("@@7", part);
         let mut shell = Command::new("sh")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut input = shell.stdin.take().unwrap();
-        // The request is a separate line, which is sent after the first response.
-        let (loop_part, request) = script.rsplit_once("exit\n").unwrap();
-        input
-            .write_all(format!("{loop_part}exit\n").as_bytes())
-            .unwrap();
+        input.write_all(script.as_bytes()).unwrap();
         let mut output = BufReader::new(shell.stdout.take().unwrap());
         let mut said = String::new();
+        // The request is sent after the first response.
         while !said.ends_with("@@7 end\n") {
             assert!(output.read_line(&mut said).unwrap() > 0, "{said}");
         }
-        input.write_all(request.as_bytes()).unwrap();
+        input.write_all(b"\n2\nat said\necho 'a  b'\n\n").unwrap();
         drop(input);
         output.read_to_string(&mut said).unwrap();
         let (sender, receiver) = mpsc::sync_channel(16);
@@ -349,7 +432,7 @@ mod tests {
         drop(sender);
         let all: Vec<Sections> = receiver.iter().map(Result::unwrap).collect();
         assert_eq!(all.len(), 2, "{said}");
-        assert_eq!(all[1]["said"].trim(), "a b");
+        assert_eq!(all[1]["said"].trim(), "a  b");
         assert!(shell.wait().unwrap().success());
     }
 }

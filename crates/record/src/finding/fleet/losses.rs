@@ -10,7 +10,8 @@ use crate::finding::figures::{Subject, figures};
 use crate::finding::{FindingInfo, TrialFolding, WithheldVerdicts};
 
 pub(in crate::finding) const AGENT_LOST: FindingInfo = FindingInfo {
-    seen: "An agent was lost before its share of the load, or its service, ended.",
+    seen: "An agent was lost before its share of the load, or its service, ended; or the ssh \
+        connection to a host was.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "The agent was silent for 13 s, exited (it was restarted, killed or stopped with \
@@ -193,6 +194,11 @@ pub enum AgentLoss {
     Killed,
     /// The agent of a host that runs services was lost.
     Host(HostLoss),
+    /// The ssh connection to a host that runs services was lost.
+    Connection {
+        /// Cause of the loss, as a clause.
+        reason: String,
+    },
 }
 
 figures! {
@@ -231,6 +237,11 @@ figures! {
             AgentLoss::Host(loss) => format!(
                 "The agent of host {} was lost: {loss}. Its services ended with it, or end when its \
                  lease expires. The results don't show the speed of the variant.",
+                subject.name()
+            ),
+            AgentLoss::Connection { reason } => format!(
+                "The ssh connection to host {} was lost: {reason}. Its services ended with it. The \
+                 results don't show the speed of the variant.",
                 subject.name()
             ),
         }

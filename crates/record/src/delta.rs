@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use crate::entries::EntryDeltas;
+use crate::events::EventDelta;
 use crate::series::Series;
 use crate::starts::Starts;
 use crate::{Distribution, Nanos, OutcomeCounts};
@@ -58,6 +59,8 @@ pub struct Delta {
     pub tls_time: Distribution,
     /// Counts and response times of each entry of the load's list.
     pub entries: EntryDeltas,
+    /// Events of streamed responses.
+    pub events: EventDelta,
     pub(crate) starts: Starts,
     pub(crate) series: Series,
 }
@@ -78,6 +81,7 @@ impl Delta {
             mine.merge(theirs);
         }
         self.entries.merge(&other.entries);
+        self.events.merge(&other.events);
         self.starts.merge(&other.starts);
         self.series.merge(&other.series);
     }
@@ -90,6 +94,7 @@ impl Delta {
         self.statuses.clear();
         self.times_mut().into_iter().for_each(Distribution::clear);
         self.entries.clear();
+        self.events.clear();
         self.starts.clear();
         self.series.clear();
     }
@@ -164,13 +169,16 @@ impl Delta {
         ]
     }
 
-    /// Returns all distributions, including those of lateness and of the gaps between starts.
+    /// Returns all distributions, including those of lateness, of the gaps between starts, and of
+    /// events.
     pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
-        self.times().into_iter().chain(self.starts.times())
+        let of_events = [&self.events.first_event, &self.events.event_gap];
+        let times = self.times().into_iter().chain(self.starts.times());
+        times.chain(of_events)
     }
 
     /// Returns mutable references to all distributions, in the order of [`Delta::all_times`].
-    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 8] {
+    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 10] {
         let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
         [
             &mut self.response_time,
@@ -181,6 +189,8 @@ impl Delta {
             late,
             intended_gaps,
             actual_gaps,
+            &mut self.events.first_event,
+            &mut self.events.event_gap,
         ]
     }
 

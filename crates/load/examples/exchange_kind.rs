@@ -1,40 +1,51 @@
-//! A new kind of exchange: a response that is read as lines, each of which is a message with a time
-//! of its own. Run it with `cargo run -p prony-load --example exchange_kind`.
+//! A new kind of exchange: a response that is read as a JSON text sequence (RFC 7464), each text of
+//! which is a message with a time of its own. Run it with
+//! `cargo run -p prony-load --example exchange_kind`.
 //!
 //! To make it a part of loads:
 //!
-//! 1. The kind: the code below, as `crates/load/src/exchange/lines.rs`.
+//! 1. The kind: the code below, as `crates/load/src/exchange/sequence.rs`.
 //! 2. `crates/load/src/exchange/any.rs`: a variant of `RequestKind` and of `AnyKind`.
 //! 3. `crates/load/src/settings/table.rs`: a row for the setting, and
 //!    `crates/load/src/request/serialized.rs`, which gives requests their kind.
-//! 4. `crates/load/src/engine/worker/events.rs`: what a message means, such as the time that the recorder
-//!    adds. The event carries the stream, and the worker knows the intended start of its exchange.
 //!
-//! Carriers, transports and sockets don't change: they report a message for each one that
-//! [`ExchangeKind::body`] counts, over every version of HTTP.
+//! Carriers, transports and sockets don't change: they report the messages that
+//! [`ExchangeKind::body`] counts, over every version of HTTP. The worker records their times, as it
+//! does for the events of streams (`crates/load/src/engine/worker/event_times.rs`).
 
-use prony_load::exchange::{CompleteResponse, ExchangeKind, ResponseEnd};
+use prony_load::exchange::{CompleteResponse, EventCounts, ExchangeKind, ResponseEnd};
 use prony_record::Outcome;
 
-/// A response of lines that end with LF.
+/// The byte before each text of a sequence.
+const RECORD_SEPARATOR: u8 = 0x1e;
+
+/// A response of texts, each between a record separator and a line feed.
 #[derive(Debug, Default)]
-struct Lines {
-    /// True if the last line has begun and not ended.
-    is_within_line: bool,
+struct TextSequence {
+    /// True if the last text has begun and not ended.
+    is_within_text: bool,
 }
 
-impl ExchangeKind for Lines {
-    fn body(&mut self, bytes: &[u8]) -> u32 {
-        if let Some(last) = bytes.last() {
-            self.is_within_line = *last != b'\n';
+impl ExchangeKind for TextSequence {
+    fn body(&mut self, bytes: &[u8]) -> EventCounts {
+        let mut counts = EventCounts::default();
+        for byte in bytes {
+            match *byte {
+                RECORD_SEPARATOR => self.is_within_text = true,
+                b'\n' if self.is_within_text => {
+                    self.is_within_text = false;
+                    counts.events += 1;
+                }
+                _ => {}
+            }
         }
-        bytes.iter().filter(|byte| **byte == b'\n').count() as u32
+        counts
     }
 
     fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd {
         // The expectations about the status come first.
         let outcome = match response.outcome {
-            Outcome::Ok if self.is_within_line => Outcome::Truncated,
+            Outcome::Ok if self.is_within_text => Outcome::StoppedEarly,
             outcome => outcome,
         };
         ResponseEnd::Exchange(outcome)
@@ -50,20 +61,21 @@ fn main() {
         head: &[],
         body: &[],
     };
-    let mut lines = Lines::default();
-    lines.head(200);
+    let mut texts = TextSequence::default();
+    texts.head(200, &[]);
     // The bytes may be split anywhere.
-    let parts: [&[u8]; 4] = [b"first\nsec", b"ond\n", b"th", b"ird\n"];
+    let parts: [&[u8]; 4] = [b"\x1e{}\n\x1e", b"[1]\n", b"\x1e2", b"\n"];
     for (number, part) in parts.iter().enumerate() {
-        println!("part {number}: {} lines complete", lines.body(part));
+        let counts = texts.body(part);
+        println!("part {number}: {} texts complete", counts.events);
     }
-    println!("{:?}", lines.end(response(19)));
+    println!("{:?}", texts.end(response(12)));
 
-    let mut cut = Lines::default();
-    cut.head(200);
-    assert_eq!(cut.body(b"only a be"), 0);
+    let mut cut = TextSequence::default();
+    cut.head(200, &[]);
+    assert_eq!(cut.body(b"\x1eonly a be"), EventCounts::default());
     assert_eq!(
-        cut.end(response(9)),
-        ResponseEnd::Exchange(Outcome::Truncated)
+        cut.end(response(10)),
+        ResponseEnd::Exchange(Outcome::StoppedEarly)
     );
 }

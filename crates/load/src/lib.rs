@@ -54,11 +54,11 @@ pub use request::Request;
 pub use request::draft::Braces;
 pub use request::info::typed_info;
 pub use request::scope::LoadScope;
+pub use request::script;
 pub use request::template::{
     data_columns, literal, placeholder, request_filters, request_functions, with_filter,
 };
 pub use request::writer::Writer;
-pub use request::{response_head, script};
 pub use server_check::{CheckError, CheckedResponse, check_request, check_request_until, reach};
 pub use settings::{
     ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField, GatewayMac,
@@ -75,6 +75,7 @@ pub use values::credentials::{Credentials, split_url};
 pub use values::error::{Notation, SettingsError, SpecError, flag_of};
 pub use values::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd, arrivals_by_worker};
 pub use values::permits::Permits;
+pub use values::response_head;
 pub use values::shard::{Shard, ShardRange};
 pub use values::status_set::StatusSet;
 pub use values::url_list::{is_one_word, read_text, split_body_file};

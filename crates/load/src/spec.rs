@@ -90,8 +90,10 @@ pub(crate) struct ResponseRules {
     pub(crate) expect: Expectations,
     /// Statuses that count as success, by request or form; empty if all have the same statuses.
     pub(crate) statuses_by_form: Vec<StatusSet>,
-    /// Time after which a request fails.
+    /// Time after which a request fails, or before which the first event of a stream must arrive.
     pub(crate) timeout: Option<Nanos>,
+    /// Time before which each further event of a stream must arrive.
+    pub(crate) gap_timeout: Option<Nanos>,
     /// Maximum number of redirects that a request follows.
     pub(crate) follow: u64,
     /// True if a redirect beyond `follow` fails its request. Otherwise, the redirect is the
@@ -116,6 +118,7 @@ impl ResponseRules {
             },
             statuses_by_form,
             timeout: Some(Nanos::from(settings.timeout())).filter(|t| t.0 > 0),
+            gap_timeout: Some(Nanos::from(settings.gap_timeout())).filter(|t| t.0 > 0),
             follow: settings.follow.unwrap_or(0),
             fails_beyond_follow: false,
         }
@@ -283,7 +286,8 @@ impl LoadSettings {
                 protocols,
                 keepalive: !settings.no_keepalive && !all_close,
                 preconnect: false,
-                coalesces: !settings.no_coalescing,
+                // Events must be handled when they arrive, because their times are results.
+                coalesces: !settings.no_coalescing && settings.events.is_none(),
                 connect_timeout: Nanos::from(settings.connect_timeout()),
                 buffers: buffers(settings)?,
             },

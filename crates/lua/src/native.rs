@@ -252,6 +252,8 @@ fn unexpected(outcomes: &OutcomeCounts) -> u64 {
         Outcome::UnexpectedStatus,
         Outcome::UnexpectedSize,
         Outcome::UnexpectedBody,
+        Outcome::StoppedEarly,
+        Outcome::NoEndMarker,
         Outcome::Redirect,
     ];
     unexpected.map(|outcome| outcomes.get(outcome)).iter().sum()

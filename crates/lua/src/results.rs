@@ -40,12 +40,14 @@ impl WrkErrors {
                 Outcome::Reset | Outcome::ClosedEarly | Outcome::Truncated | Outcome::Protocol => {
                     errors.read += count
                 }
-                Outcome::Timeout => errors.timeout += count,
+                Outcome::Timeout | Outcome::Stalled => errors.timeout += count,
                 Outcome::UnexpectedStatus
                 | Outcome::UnexpectedSize
                 | Outcome::UnexpectedBody
                 | Outcome::Capture
                 | Outcome::GrpcStatus
+                | Outcome::StoppedEarly
+                | Outcome::NoEndMarker
                 | Outcome::Redirect => {
                     errors.status += count;
                 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use crate::alarm::Alarm;
+use crate::events::Events;
 use crate::pattern;
 
 /// Maximum size in bytes of a piece of a body.
@@ -31,6 +32,8 @@ pub(crate) enum Body {
     Pattern(Pattern),
     /// The byte pattern, with a pause before each piece.
     Slow(Slow),
+    /// Events on a schedule.
+    Events(Box<Events>),
     /// One piece, after which the body neither continues nor ends.
     Stuck(Bytes),
 }
@@ -155,6 +158,10 @@ impl http_body::Body for Body {
             Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
             Self::Pattern(pattern) => pattern.next(),
             Self::Slow(slow) => ready!(slow.poll_next(cx)),
+            Self::Events(events) => {
+                let piece = ready!(events.poll_next(cx));
+                return Poll::Ready(piece.map(|piece| piece.map(Frame::data)));
+            }
             Self::Stuck(bytes) if bytes.is_empty() => return Poll::Pending,
             Self::Stuck(bytes) => Some(std::mem::take(bytes)),
         };
@@ -168,7 +175,7 @@ impl http_body::Body for Body {
             // empty.
             Self::Pattern(pattern) => pattern.announced && pattern.at == pattern.end,
             Self::Slow(slow) => slow.pattern.at == slow.pattern.end,
-            Self::Stuck(_) => false,
+            Self::Events(_) | Self::Stuck(_) => false,
         }
     }
 
@@ -177,7 +184,7 @@ impl http_body::Body for Body {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pattern(pattern) => pattern.size_hint(),
             Self::Slow(slow) => slow.pattern.size_hint(),
-            Self::Stuck(_) => SizeHint::new(),
+            Self::Events(_) | Self::Stuck(_) => SizeHint::new(),
         }
     }
 }

@@ -30,6 +30,7 @@ mod config;
 mod connection;
 mod cpu;
 mod error;
+mod events;
 mod fault;
 mod http3;
 mod listen;

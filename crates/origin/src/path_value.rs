@@ -20,6 +20,8 @@ pub(crate) enum BadPathValue {
     Status(String),
     /// This is not a number of redirects.
     Redirects(String),
+    /// This is not a number of events, or not a form or an end of `/events`.
+    Events(String),
     /// The pauses of `/stall` are longer than their interval.
     Pauses,
 }
@@ -41,6 +43,11 @@ impl fmt::Display for BadPathValue {
             BadPathValue::Redirects(text) => {
                 write!(f, "\"{text}\" is not a number of redirects from 1 to 1000")
             }
+            BadPathValue::Events(text) => write!(
+                f,
+                "\"{text}\" is not a number of events, a form (sse or lines) or an end (plain, done, \
+                 stall, half or cut)"
+            ),
             BadPathValue::Pauses => f.write_str("/stall?every=A&for=B: B must be shorter than A"),
         }
     }

@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
+use http::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION,
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body as HttpBody;
@@ -12,6 +14,7 @@ use hyper::body::Body as HttpBody;
 use crate::HELLO;
 use crate::alarm::Alarm;
 use crate::body::Body;
+use crate::events::Events;
 use crate::fault::Fault;
 use crate::path_value::SIZE_MAX_BYTES;
 use crate::route::{AfterDelay, NoRoute, PATHS, Route, route};
@@ -102,6 +105,18 @@ async fn plain_response(
         Route::Bytes(size) => ok(Body::sized(size)),
         Route::Chunked(size) => ok(Body::chunked(size)),
         Route::Slow { size, over } => ok(Body::slow(size, over, Rc::clone(alarm))),
+        Route::Events(plan) => {
+            let content_type = HeaderValue::from_static(plan.form.content_type());
+            let is_gzip = plan.is_gzip;
+            let events = Events::new(plan, Rc::clone(alarm));
+            let body = Body::Events(Box::new(events));
+            let response = with_header(Response::new(body), CONTENT_TYPE, content_type);
+            if is_gzip {
+                with_header(response, CONTENT_ENCODING, HeaderValue::from_static("gzip"))
+            } else {
+                response
+            }
+        }
         Route::Delay { time, then } => {
             alarm.until(Instant::now() + time).await;
             match then {

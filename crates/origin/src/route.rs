@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::events::{EventForm, EventPlan, StreamEnding};
 use crate::fault::Fault;
 use crate::path_value::{BadPathValue, size, time};
 use crate::stall::FreezeSchedule;
@@ -15,6 +16,9 @@ pub const PATHS: &str = "\
 /bytes/N                   N bytes (13, 10K, 1M; at most 1G): each 8-byte line holds its own offset
 /chunked/N                 N bytes in chunks, without a length
 /slow/N?over=TIME          N bytes in 10 pieces, spread over TIME (default 1s)
+/events/N?every=TIME       N events (default every=50ms), the first after=TIME (default 0s);
+                           form=sse or lines, gzip=yes,
+                           end=plain, done ([DONE]), stall, half or cut
 /delay/TIME                like /, but after TIME (500us, 20ms, 5s; at most 60m)
 /delay/TIME/bytes/N        N bytes after TIME
 /status/CODE               a response with status CODE, 200 to 999
@@ -34,6 +38,7 @@ pub(crate) enum Route {
     Bytes(u64),
     Chunked(u64),
     Slow { size: u64, over: Duration },
+    Events(EventPlan),
     Delay { time: Duration, then: AfterDelay },
     Status(StatusCode),
     Redirect(u32),
@@ -65,7 +70,7 @@ impl From<BadPathValue> for NoRoute {
     }
 }
 
-/// Finds the route of a path. `query` is used only for `/stall` and `/slow`.
+/// Finds the route of a path. `query` is used only for `/stall`, `/slow` and `/events`.
 pub(crate) fn route(path: &str, query: Option<&str>) -> Result<Route, NoRoute> {
     if path == "/" {
         return Ok(Route::Hello);
@@ -79,6 +84,7 @@ pub(crate) fn route(path: &str, query: Option<&str>) -> Result<Route, NoRoute> {
         [Some("bytes"), Some(n), None, ..] => Route::Bytes(size(n)?),
         [Some("chunked"), Some(n), None, ..] => Route::Chunked(size(n)?),
         [Some("slow"), Some(n), None, ..] => slow(n, query)?,
+        [Some("events"), Some(n), None, ..] => Route::Events(events(n, query)?),
         [Some("delay"), Some(t), None, ..] => Route::Delay {
             time: time(t)?,
             then: AfterDelay::Hello,
@@ -104,6 +110,20 @@ fn slow(n: &str, query: Option<&str>) -> Result<Route, NoRoute> {
     Ok(Route::Slow {
         size: size(n)?,
         over,
+    })
+}
+
+fn events(count: &str, query: Option<&str>) -> Result<EventPlan, BadPathValue> {
+    let bad = |text: &str| BadPathValue::Events(text.to_owned());
+    let word = |name, default| argument(query, name).unwrap_or(default);
+    let (form, ending) = (word("form", "sse"), word("end", "plain"));
+    Ok(EventPlan {
+        count: count.parse().map_err(|_| bad(count))?,
+        after: time(word("after", "0s"))?,
+        every: time(word("every", "50ms"))?,
+        form: EventForm::parse(form).ok_or_else(|| bad(form))?,
+        ending: StreamEnding::parse(ending).ok_or_else(|| bad(ending))?,
+        is_gzip: word("gzip", "no") == "yes",
     })
 }
 
@@ -187,6 +207,18 @@ mod tests {
                     then: AfterDelay::Bytes(2),
                 },
             ),
+            (
+                "/events/3",
+                Some("after=1s&form=lines&end=done&gzip=yes"),
+                Route::Events(EventPlan {
+                    count: 3,
+                    after: 1_000 * MS,
+                    every: 50 * MS,
+                    form: EventForm::Lines,
+                    ending: StreamEnding::Done,
+                    is_gzip: true,
+                }),
+            ),
             ("/status/404", None, Route::Status(StatusCode::NOT_FOUND)),
             ("/redirect/2", None, Route::Redirect(2)),
             ("/close", None, Route::Close),
@@ -233,6 +265,9 @@ mod tests {
             ("/stall", Some("every=1s&for=1s")),
             ("/stall", Some("every=x")),
             ("/slow/5", Some("over=1")),
+            ("/events/x", None),
+            ("/events/5", Some("end=x")),
+            ("/events/5", Some("every=1")),
         ] {
             assert!(
                 matches!(route(path, query), Err(NoRoute::Bad(_))),
@@ -244,8 +279,8 @@ mod tests {
     #[test]
     fn the_list_for_people_names_every_path() {
         for first in [
-            "bytes", "chunked", "slow", "delay", "status", "redirect", "close", "echo", "stall",
-            "fault",
+            "bytes", "chunked", "slow", "events", "delay", "status", "redirect", "close", "echo",
+            "stall", "fault",
         ] {
             assert!(PATHS.contains(&format!("\n/{first}")), "{first}");
         }

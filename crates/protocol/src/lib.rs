@@ -22,6 +22,7 @@
 mod buffer;
 mod compression;
 mod decimal;
+pub mod event_stream;
 mod field;
 mod field_pattern;
 pub mod h1;

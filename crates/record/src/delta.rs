@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use crate::entries::EntryDeltas;
+use crate::events::EventDelta;
 use crate::journeys::JourneyCounts;
 use crate::series::Series;
 use crate::starts::Starts;
@@ -63,6 +64,8 @@ pub struct Delta {
     pub journey_time: Distribution,
     /// Counts and response times of each entry of the load's list.
     pub entries: EntryDeltas,
+    /// Events of streamed responses.
+    pub events: EventDelta,
     pub(crate) starts: Starts,
     pub(crate) series: Series,
 }
@@ -83,6 +86,7 @@ impl Delta {
             mine.merge(theirs);
         }
         self.entries.merge(&other.entries);
+        self.events.merge(&other.events);
         self.starts.merge(&other.starts);
         self.series.merge(&other.series);
     }
@@ -95,6 +99,7 @@ impl Delta {
         self.statuses.clear();
         self.times_mut().into_iter().for_each(Distribution::clear);
         self.entries.clear();
+        self.events.clear();
         self.starts.clear();
         self.series.clear();
     }
@@ -177,13 +182,16 @@ impl Delta {
         ]
     }
 
-    /// Returns all distributions, including those of lateness and of the gaps between starts.
+    /// Returns all distributions, including those of lateness, of the gaps between starts, and of
+    /// events.
     pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
-        self.times().into_iter().chain(self.starts.times())
+        let of_events = [&self.events.first_event, &self.events.event_gap];
+        let times = self.times().into_iter().chain(self.starts.times());
+        times.chain(of_events)
     }
 
     /// Returns mutable references to all distributions, in the order of [`Delta::all_times`].
-    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 9] {
+    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 11] {
         let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
         [
             &mut self.response_time,
@@ -195,6 +203,8 @@ impl Delta {
             late,
             intended_gaps,
             actual_gaps,
+            &mut self.events.first_event,
+            &mut self.events.event_gap,
         ]
     }
 

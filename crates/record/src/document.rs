@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::{EventInfo, EventResults};
 use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
 use crate::stalls::Stalls;
@@ -77,6 +78,9 @@ pub struct Record {
     /// Times from the first byte sent to the first byte received, for successful requests only.
     #[serde(with = "unmeasured")]
     pub first_byte_us: Summary,
+    /// Events of streamed responses (`--events`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventResults>,
     /// Results of each entry of the request list. Absent unless the list has at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
@@ -198,6 +202,13 @@ pub struct LoadInfo {
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
+    /// Settings of the events of streamed responses; `None` if responses aren't read as streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventInfo>,
+    /// Maximum time between two events of a stream (`--gap-timeout`); `None` without events, zero
+    /// for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_timeout_s: Option<f64>,
     /// Names of the entries of the request list, if there are at least two. Stored records contain
     /// the names in the results instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -486,9 +497,9 @@ impl Record {
     /// Returns the number of failed requests that have no time. Requests that timed out have one:
     /// a lower bound.
     pub fn untimed_failures(&self) -> u64 {
-        let timed_out = [Outcome::Timeout, Outcome::ConnectTimeout];
-        let count = |outcome| self.outcomes.get(outcome).copied().unwrap_or(0);
-        let timed_out: u64 = timed_out.iter().map(count).sum();
+        let timed_out = self.outcomes.iter();
+        let timed_out = timed_out.filter(|(it, _)| it.is_failure() && it.is_censored());
+        let timed_out: u64 = timed_out.map(|(_, count)| count).sum();
         self.totals.failed.saturating_sub(timed_out)
     }
 
@@ -542,6 +553,8 @@ impl Record {
                 load.is_open(),
             )
         });
+        let events = load.events.as_ref();
+        let events = events.map(|info| all.events.results(info, elapsed, totals.ok));
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -560,6 +573,7 @@ impl Record {
             connect_time_us: all.connect_time.summary(),
             tls_time_us: all.tls_time.summary(),
             first_byte_us: all.first_byte.summary(),
+            events,
             entries: entries.map(|list| EntryResults::of(&list, &all.entries, elapsed)),
             journeys,
             series,
@@ -577,6 +591,8 @@ impl Record {
             ("connect_time", &all.connect_time),
             ("tls_time", &all.tls_time),
             ("journey_time", &all.journey_time),
+            ("first_event", &all.events.first_event),
+            ("event_gap", &all.events.event_gap),
         ] {
             record.keep_distribution(name, times);
         }

@@ -11,6 +11,7 @@ mod distribution;
 mod document;
 mod encoded_delta;
 mod entries;
+mod events;
 mod fast_histogram;
 pub mod finding;
 mod fleet;
@@ -50,6 +51,7 @@ pub use entries::{
     ENTRIES_MAX, EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList, EntryResult,
     EntryResults, OtherEntries, SparseTimes,
 };
+pub use events::{ArrivedEvents, EventDelta, EventInfo, EventResults, StreamedEvents};
 pub use finding::{
     Finding, FindingId, FindingInfo, FindingName, FindingScope, Severity, TrialFolding,
     WithheldVerdicts,

@@ -6,6 +6,8 @@
 //! | `service.pN` and so on | a time | service time |
 //! | `first_byte.`, `connect.`, `tls.`, `late.` before `min`, `mean`, `p50`, `p90`, `p99`, `p99.9`, `max` | a time | times to the first byte, of connects, of TLS handshakes; lateness of starts |
 //! | `journey_time.` before any of those of response times | a time | times of journeys |
+//! | `first_event.`, `event_gap.` before `min`, `mean`, `max` or any `pN` | a time | with `--events`: times to the first event and between events |
+//! | `events_per_s` | a number | with `--events`: events per second |
 //! | `rate` | a number: `1000`, `20k` | successful requests per second |
 //! | `journeys.completed`, `journeys.failed`, `journeys.unfinished`, `journeys.unstarted` | a count or a share | journeys |
 //! | `failed(STEP)` | a count or a share | requests of one step, or of another entry, that failed |
@@ -25,8 +27,10 @@ use crate::{
 
 /// List of the metrics, for error messages.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
-    times; for other times, add the prefix service., first_byte., connect., tls., late. or \
-    journey_time.), rate, journeys.completed, journeys.failed, failed(STEP), started, ok, failed, the name of any outcome, unfinished, unstarted, retried, busy, \
+    times; for other times, add the prefix service., first_byte., first_event., event_gap., \
+    journey_time., connect., tls. or late.), rate, events_per_s, journeys.completed, \
+    journeys.failed, failed(STEP), started, ok, failed, the name of any outcome, unfinished, \
+    unstarted, retried, busy, \
     and, in a load run by agents, the findings partial and agent-lost";
 
 /// Returns the finding with the given ID if it can be used as a condition, that is, if it means
@@ -43,6 +47,7 @@ pub struct Measure(MeasureKind);
 enum MeasureKind {
     Time(TimeKind, TimeFigure),
     Rate,
+    EventRate,
     Count(CountKind),
     Busy,
 }
@@ -52,6 +57,8 @@ enum TimeKind {
     Response,
     Service,
     FirstByte,
+    FirstEvent,
+    EventGap,
     Connect,
     Tls,
     Late,
@@ -192,7 +199,7 @@ impl AmountKind {
                 .ok_or_else(|| wrong("is not a time with a unit, such as 250us, 50ms or 1.5s")),
             AmountKind::Rate => quantity::per_second(text)
                 .map(Amount::Number)
-                .ok_or_else(|| wrong("is not a rate in requests per second, such as 1000 or 20k")),
+                .ok_or_else(|| wrong("is not a rate per second, such as 1000 or 20k")),
             AmountKind::Count => share()
                 .map(Amount::Share)
                 .or_else(|| read(text).map(Amount::Number))
@@ -248,6 +255,7 @@ impl Measure {
         }
         match name {
             "rate" => return Ok(Measure(MeasureKind::Rate)),
+            "events_per_s" => return Ok(Measure(MeasureKind::EventRate)),
             "busy" => return Ok(Measure(MeasureKind::Busy)),
             _ => {}
         }
@@ -259,7 +267,7 @@ impl Measure {
         };
         let figure = TimeFigure::parse(figure).ok_or_else(unknown)?;
         match (times, figure) {
-            (TimeKind::Response | TimeKind::Service | TimeKind::Journey, _) => {}
+            (kind, _) if kind.histogram().is_some() => {}
             (_, TimeFigure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
                 let prefix = name.split('.').next().unwrap_or(name);
                 return Err(MeasureError::NotRecorded {
@@ -276,7 +284,7 @@ impl Measure {
     pub fn kind(&self) -> AmountKind {
         match &self.0 {
             MeasureKind::Time(..) => AmountKind::Time,
-            MeasureKind::Rate => AmountKind::Rate,
+            MeasureKind::Rate | MeasureKind::EventRate => AmountKind::Rate,
             MeasureKind::Count(_) => AmountKind::Count,
             MeasureKind::Busy => AmountKind::Share,
         }
@@ -288,6 +296,7 @@ impl Measure {
         Some(match &self.0 {
             MeasureKind::Time(times, figure) => Amount::Micros(times.figure(*figure, record)?),
             MeasureKind::Rate => Amount::Number(record.rate.ok_per_s),
+            MeasureKind::EventRate => Amount::Number(record.events.as_ref()?.events_per_s),
             MeasureKind::Count(counted) => Amount::Number(counted.of(record).0 as f64),
             MeasureKind::Busy => Amount::Share(record.generator.busy_share),
         })
@@ -297,19 +306,17 @@ impl Measure {
     /// failed request is beyond every limit of a percentile: the percentile is infinite if too
     /// many requests failed. Returns `None` if nothing was measured.
     pub fn judged(&self, record: &Record) -> Option<Amount> {
-        let MeasureKind::Time(
-            times @ (TimeKind::Response | TimeKind::Service | TimeKind::Journey),
-            TimeFigure::Quantile(quantile),
-        ) = self.0
-        else {
+        let MeasureKind::Time(times, TimeFigure::Quantile(quantile)) = &self.0 else {
             return self.amount(record);
         };
-        let (ok, failed) = times.ends(record);
+        let failed = times.failures(record);
         if failed == 0 {
             return self.amount(record);
         }
         let distribution = times.distribution(record);
-        let timed = distribution.as_ref().map_or(ok, Distribution::count);
+        let timed = distribution
+            .as_ref()
+            .map_or(times.timed(record), Distribution::count);
         let among_timed = quantile * (timed + failed) as f64 / timed as f64;
         Some(match distribution {
             _ if timed == 0 || among_timed > 1.0 => Amount::Micros(f64::INFINITY),
@@ -351,18 +358,15 @@ impl Measure {
     /// the metric is a percentile whose distribution is in the record.
     pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
         self.quantile()?;
-        let MeasureKind::Time(
-            times @ (TimeKind::Response | TimeKind::Service | TimeKind::Journey),
-            _,
-        ) = self.0
-        else {
+        let MeasureKind::Time(times, _) = &self.0 else {
             return None;
         };
-        let (ok, failed) = times.ends(record);
+        times.histogram()?;
+        let failed = times.failures(record);
         let limit = Nanos((limit_us * 1e3) as u64);
         let (over, timed) = match times.distribution(record) {
             Some(known) => (known.count_from(limit), known.count()),
-            None if ok == 0 && failed > 0 => (0, 0),
+            None if times.timed(record) == 0 && failed > 0 => (0, 0),
             None => return None,
         };
         Some((over + failed, timed + failed))
@@ -461,6 +465,8 @@ impl TimeKind {
             "response" => TimeKind::Response,
             "service" => TimeKind::Service,
             "first_byte" => TimeKind::FirstByte,
+            "first_event" => TimeKind::FirstEvent,
+            "event_gap" => TimeKind::EventGap,
             "connect" => TimeKind::Connect,
             "tls" => TimeKind::Tls,
             "late" => TimeKind::Late,
@@ -471,21 +477,48 @@ impl TimeKind {
 
     /// Returns the distribution, if it is in the record. It includes lower bounds.
     fn distribution(self, record: &Record) -> Option<Distribution> {
-        let name = match self {
-            TimeKind::Service => "service_time",
-            TimeKind::Journey => "journey_time",
-            _ => "response_time",
-        };
-        Distribution::decode(record.histograms.get(name)?)
+        Distribution::decode(record.histograms.get(self.histogram()?)?)
     }
 
-    /// Returns the number of requests or journeys that succeeded, and the number of those that
-    /// failed without a time.
-    fn ends(self, record: &Record) -> (u64, u64) {
-        match (self, &record.journeys) {
-            (TimeKind::Journey, Some(journeys)) => (journeys.completed, journeys.failed),
-            (TimeKind::Journey, None) => (0, 0),
-            _ => (record.totals.ok, record.untimed_failures()),
+    /// Returns the name of the distribution for times whose failures and lower bounds are known.
+    fn histogram(self) -> Option<&'static str> {
+        Some(match self {
+            TimeKind::Response => "response_time",
+            TimeKind::Service => "service_time",
+            TimeKind::Journey => "journey_time",
+            TimeKind::FirstEvent => "first_event",
+            TimeKind::EventGap => "event_gap",
+            TimeKind::FirstByte | TimeKind::Connect | TimeKind::Tls | TimeKind::Late => {
+                return None;
+            }
+        })
+    }
+
+    /// Returns the number of failures that are beyond every limit of a percentile.
+    fn failures(self, record: &Record) -> u64 {
+        let events = record.events.as_ref();
+        match self {
+            TimeKind::Response | TimeKind::Service => record.untimed_failures(),
+            TimeKind::Journey => record
+                .journeys
+                .as_ref()
+                .map_or(0, |journeys| journeys.failed),
+            TimeKind::FirstEvent => events.map_or(0, |events| events.failed),
+            TimeKind::EventGap => events.map_or(0, |events| events.failed_in_gap),
+            TimeKind::FirstByte | TimeKind::Connect | TimeKind::Tls | TimeKind::Late => 0,
+        }
+    }
+
+    /// Returns the number of times that a record without the distribution has.
+    fn timed(self, record: &Record) -> u64 {
+        match self {
+            TimeKind::Response | TimeKind::Service => record.totals.ok,
+            TimeKind::Journey => record
+                .journeys
+                .as_ref()
+                .map_or(0, |journeys| journeys.completed),
+            // Records with events have the distributions, unless they are empty.
+            _ => 0,
         }
     }
 
@@ -494,6 +527,8 @@ impl TimeKind {
             TimeKind::Response => &record.response_time_us,
             TimeKind::Service => &record.service_time_us,
             TimeKind::FirstByte => &record.first_byte_us,
+            TimeKind::FirstEvent => &record.events.as_ref()?.first_event_us,
+            TimeKind::EventGap => &record.events.as_ref()?.event_gap_us,
             TimeKind::Connect => &record.connect_time_us,
             TimeKind::Tls => &record.tls_time_us,
             TimeKind::Late => &record.generator.late_us,
@@ -504,7 +539,9 @@ impl TimeKind {
     /// Returns the value in microseconds, or `None` if nothing was measured.
     fn figure(self, figure: TimeFigure, record: &Record) -> Option<f64> {
         let summary = self.summary(record)?;
-        if summary.max == 0.0 {
+        // Events that arrive together have gaps of zero.
+        let is_stored = |name| record.histograms.contains_key(name);
+        if summary.max == 0.0 && !self.histogram().is_some_and(is_stored) {
             return None;
         }
         Some(match figure {

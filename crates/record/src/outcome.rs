@@ -68,7 +68,14 @@ outcomes! {
     Protocol = "protocol", Server, "The response violated the protocol; a finding names the \
     violation.";
     Redirect = "redirect", Server, "A redirect could not be followed; a finding names the reason.";
-    Timeout = "timeout", Server, "No complete response within `--timeout`.";
+    StoppedEarly = "stopped_early", Server, "A complete streamed response without an event, or that ended \
+    within an event; a finding says which.";
+    NoEndMarker = "no_end_marker", Server, "A complete streamed response without the event given with \
+        `--end-marker`.";
+    Stalled = "stalled", Server, "A streamed response without another event, or its end, within \
+        `--gap-timeout`.";
+    Timeout = "timeout", Server, "No complete response within `--timeout`. With `--events`, no \
+        first event within it.";
     Unfinished = "unfinished", Schedule, "In flight when the load ended.";
     Unstarted = "unstarted", Schedule, "Due, but neither connecting nor sending had begun when \
         the load ended.";
@@ -88,7 +95,11 @@ impl Outcome {
     pub const fn is_censored(self) -> bool {
         matches!(
             self,
-            Outcome::Timeout | Outcome::ConnectTimeout | Outcome::Unfinished | Outcome::Unstarted
+            Outcome::Timeout
+                | Outcome::Stalled
+                | Outcome::ConnectTimeout
+                | Outcome::Unfinished
+                | Outcome::Unstarted
         )
     }
 }

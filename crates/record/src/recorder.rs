@@ -10,6 +10,7 @@
 //! the measured part, and the load's clock does not count that part: see [`Recorder::settle`].
 
 use crate::entries::{DenseTimes, EntryDeltas};
+use crate::events::{ArrivedEvents, StreamedEvents, UntimedBelow};
 use crate::fast_histogram::FastHistogram;
 use crate::journeys::{Journey, JourneyEnd};
 use crate::series::HalfSecondCounts;
@@ -109,6 +110,8 @@ pub struct Recorder {
     /// Age below which requests in flight at the end count without a time; see
     /// [`Recorder::stop_at`].
     untimed_below: Nanos,
+    /// The same for the times of events.
+    untimed_events_below: UntimedBelow,
     /// Sum of all finished half seconds.
     total: Delta,
     /// Sum of the finished half seconds that have not been handed over yet. `None` if the load has
@@ -141,6 +144,7 @@ impl Recorder {
             half_seconds_ended: 0,
             untimed_below: Nanos::ZERO,
             untimed_journeys_below: Nanos::ZERO,
+            untimed_events_below: UntimedBelow::default(),
             total: Delta::default(),
             untaken: None,
             ended: 0,
@@ -366,6 +370,29 @@ impl Recorder {
         self.half_second.first_byte.record(first_byte);
     }
 
+    /// Records events of a streamed response that arrived together at `now`. `is_settling` is true if
+    /// their request started in the settling part of a slice.
+    pub fn events_arrived(&mut self, now: Nanos, is_settling: bool, arrived: ArrivedEvents) {
+        self.passed(now);
+        if self.is_measured_at(now) && !is_settling {
+            self.half_second.events.arrived(arrived);
+        }
+    }
+
+    /// Records the events of a request that belongs to the measured part, after
+    /// [`Recorder::ended`].
+    pub fn stream_ended(
+        &mut self,
+        exchange: &Exchange,
+        outcome: Outcome,
+        streamed: StreamedEvents,
+    ) {
+        let times = (exchange.intended, exchange.ended);
+        let untimed = self.untimed_events_below;
+        let events = &mut self.half_second.events;
+        events.ended(times, outcome, streamed, untimed);
+    }
+
     /// Closes the half seconds before `moment`. Afterwards, no request may end before `moment`. The
     /// end of a request also closes half seconds, but it may come too late for a viewer that is
     /// waiting for results.
@@ -394,25 +421,22 @@ impl Recorder {
     /// (docs/method.md). A stall longer than the p99 stays visible.
     pub fn stop_at(&mut self, end: Nanos) {
         self.passed(end);
-        self.stop_journeys_at(end);
-        let MeasuredPart::EndedFrom(start) = self.measured else {
-            return;
-        };
-        let p99 = self.response_time_quantile(0.99);
-        if p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= end.since(start).0 {
-            self.untimed_below = p99;
-        }
-    }
-
-    /// Does the same for journeys, of which every load with a duration has unfinished ones at its
-    /// end: most of them wait for a pause to end.
-    fn stop_journeys_at(&mut self, end: Nanos) {
-        let mut times = self.total.journey_time.clone();
-        times.merge(&self.half_second.journey_time);
-        let p99 = times.quantile(0.99).0;
         let measured = end.since(self.measured.start());
-        if p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= measured.0 {
-            self.untimed_journeys_below = p99;
+        let p99_of = |of: fn(&Delta) -> &Distribution, recorder: &Recorder| {
+            let mut times = of(&recorder.total).clone();
+            times.merge(of(&recorder.half_second));
+            let p99 = times.quantile(0.99).0;
+            let is_short = p99.0.saturating_mul(MEASURED_TO_P99_MIN) <= measured.0;
+            if is_short { p99 } else { Nanos::ZERO }
+        };
+        // Every load with a duration has unfinished journeys at its end: most wait for a pause to end.
+        self.untimed_journeys_below = p99_of(|delta| &delta.journey_time, self);
+        // Every stream is cut off in a gap, in an open loop, too.
+        self.untimed_events_below.event_gap = p99_of(|delta| &delta.events.event_gap, self);
+        if let MeasuredPart::EndedFrom(_) = self.measured {
+            self.distribute_equal_times();
+            self.untimed_below = p99_of(|delta| &delta.response_time, self);
+            self.untimed_events_below.first_event = p99_of(|delta| &delta.events.first_event, self);
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of t
 pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horizontal line is the \
     goal, and each vertical line a variant's capacity: the mean over the blocks. Values beyond the \
     vertical axis are drawn at its edge; probes at far higher rates are omitted.";
+pub(crate) const EVENT_BOUNDS: &str =
+    "≥ marks a lower bound: some streams stalled or were cut off.";
 pub(crate) const DESCRIBED: &str = "These intervals are not adjusted for multiple comparisons, \
     so about one in twenty misses the true value by chance.";
 pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added, and percentiles \

@@ -88,6 +88,14 @@ pub fn how(record: &Record) -> String {
         parts.push(format!("{tls} {cipher}").trim_end().to_owned());
     }
     parts.push(number::plural(load.threads.into(), "thread", "threads"));
+    parts.extend(
+        load.events
+            .as_ref()
+            .map(|events| match events.format.as_str() {
+                "sse" => "server-sent events".to_owned(),
+                format => format!("events by {format}"),
+            }),
+    );
     parts.extend(load.script.as_ref().map(|file| format!("script {file}")));
     parts.extend(load.data.as_ref().map(|file| format!("data from {file}")));
     if load.cookies {
@@ -124,6 +132,34 @@ pub fn shortfall(record: &Record) -> Option<String> {
             number::share(achieved / offered)
         )
     })
+}
+
+/// The events of streamed responses: how many arrived, per second and per response. `None` for other
+/// loads.
+pub fn events(record: &Record) -> Option<String> {
+    let events = record.events.as_ref()?;
+    let info = record.load.events.as_ref();
+    let field = info.and_then(|info| info.field.as_ref());
+    let count = number::plural(events.events, "event", "events");
+    let mut text = match field {
+        Some(field) => format!("{count} with {field}"),
+        None => count,
+    };
+    text += &format!(": {} events/s", number::rate_figure(events.events_per_s));
+    if let Some(per_response) = events.events_per_response {
+        let figure = number::significant(per_response, 3);
+        text += &format!(", {figure} per response");
+    }
+    if let (Some(chars), Some(_)) = (events.chars, field) {
+        let count = number::plural(chars, "character", "characters");
+        let per_s = chars as f64 / record.totals.elapsed_s.max(f64::MIN_POSITIVE);
+        text += &format!("; {count}, {}/s", number::rate_figure(per_s));
+    }
+    if events.other_events > 0 {
+        let others = number::plural(events.other_events, "event", "events");
+        text += &format!("; {others} without it");
+    }
+    Some(text)
 }
 
 /// Returns two strings: the numbers of requests and successes, and the number of failures. The
@@ -253,6 +289,9 @@ pub fn meaning(outcome: Outcome) -> &'static str {
         Outcome::Protocol => "the response violated the protocol",
         Outcome::Capture => "a step did not find a value in the response",
         Outcome::GrpcStatus => "the gRPC call failed",
+        Outcome::StoppedEarly => "streams that ended without an event, or within one",
+        Outcome::NoEndMarker => "streams that ended without the end marker",
+        Outcome::Stalled => "no further event arrived in time",
         Outcome::Redirect => "redirects that could not be followed",
         Outcome::Timeout => "no complete response in time",
         Outcome::Unfinished => "in flight when the load ended",

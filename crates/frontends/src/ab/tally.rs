@@ -249,12 +249,16 @@ fn failure_kind(outcome: Outcome) -> FailureKind {
         | Outcome::NoLocalPort
         | Outcome::TooManyFiles
         | Outcome::Tls => FailureKind::Connect,
-        Outcome::Reset | Outcome::ClosedEarly | Outcome::Timeout => FailureKind::Receive,
+        Outcome::Reset | Outcome::ClosedEarly | Outcome::Timeout | Outcome::Stalled => {
+            FailureKind::Receive
+        }
         Outcome::UnexpectedSize | Outcome::Truncated => FailureKind::Length,
         Outcome::UnexpectedStatus
         | Outcome::UnexpectedBody
         | Outcome::Capture
         | Outcome::GrpcStatus
+        | Outcome::StoppedEarly
+        | Outcome::NoEndMarker
         | Outcome::Protocol
         | Outcome::Redirect => FailureKind::Exception,
     }

@@ -67,8 +67,12 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: FailedRequestInfo<'_>) -
             .to_owned(),
         Outcome::Capture | Outcome::GrpcStatus | Outcome::Redirect => because.to_owned(),
         Outcome::Unfinished => "net/http: request canceled".to_owned(),
-        // These outcomes can't occur, because every status counts as success in this load.
+        // These outcomes can't occur, because every status counts as success in this load, and no
+        // response is read as a stream.
         Outcome::Ok
+        | Outcome::StoppedEarly
+        | Outcome::NoEndMarker
+        | Outcome::Stalled
         | Outcome::UnexpectedStatus
         | Outcome::UnexpectedSize
         | Outcome::UnexpectedBody

@@ -4,6 +4,7 @@ use prony_record::{Nanos, Outcome, TlsHandshake};
 
 use super::Reason;
 use super::fault::{ResetCode, StreamFault};
+use crate::exchange::{EventCounts, StreamFailure};
 use crate::request::protocols::StreamsLimit;
 
 /// The state of a connection after bytes have arrived or the peer has closed it.
@@ -47,14 +48,20 @@ pub(crate) struct ExchangeEvent {
 /// The kinds of events. All but [`EventKind::Message`] end the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// A message of the exchange is complete, and others follow: a response of a batch, except for
-    /// the last one. [`Carrier::take_messages`](super::Carrier::take_messages) returns it.
-    Message,
+    /// Messages of the exchange are complete: events of a stream, or a response of a batch, except
+    /// for the last one. [`Carrier::take_messages`](super::Carrier::take_messages) returns the
+    /// responses of a batch.
+    Message(EventCounts),
     /// The response is complete.
     Response { outcome: Outcome, reuse: Reuse },
     /// The response of a gRPC call is complete, but the call failed with this status, or without a
     /// status.
     CallFailed { status: Option<u16> },
+    /// The response is complete, but its stream of events isn't, or couldn't be read.
+    StreamFailed {
+        failure: StreamFailure,
+        reuse: Reuse,
+    },
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
@@ -69,7 +76,7 @@ impl EventKind {
     /// Returns true if the event ends its exchange.
     #[inline]
     pub(crate) fn ends_exchange(self) -> bool {
-        !matches!(self, EventKind::Message)
+        !matches!(self, EventKind::Message(_))
     }
 }
 

@@ -105,9 +105,10 @@ impl H1 {
             (true, true) => Reuse::Refused,
             (false, requested) => Reuse::PeerCloses { requested },
         };
+        self.response.finish_body(self.stream, events);
         let kind = self.response.end(None, expected, reuse);
-        if kind == EventKind::Message {
-            return self.next_response(reusable, expected, events);
+        if let EventKind::Message(_) = kind {
+            return self.next_response(reusable, kind, expected, events);
         }
         if !rest.is_empty() {
             return Some(broken(Violation::BytesAfterEnd));
@@ -124,6 +125,7 @@ impl H1 {
     fn next_response(
         &mut self,
         reusable: bool,
+        kind: EventKind,
         expected: &Expectations,
         events: &mut Vec<ExchangeEvent>,
     ) -> Option<Progress> {
@@ -136,7 +138,7 @@ impl H1 {
         }
         events.push(ExchangeEvent {
             stream: self.stream,
-            kind: EventKind::Message,
+            kind,
         });
         self.parser.start(self.expects);
         self.response.start_next(expected);
@@ -273,7 +275,10 @@ impl ByteCarrier for H1 {
                     return Progress::Broken(Outcome::Protocol, Reason::SwitchedProtocols);
                 }
                 Ok(ResponseEvent::Body(piece)) => {
-                    self.response.add_body(piece, self.stream, events)
+                    self.response.add_body(piece, self.stream, events);
+                    if self.response.is_stream() && self.parser.is_at_chunk_end() {
+                        self.response.end_frame(self.stream, events);
+                    }
                 }
                 Ok(ResponseEvent::End { reusable }) => {
                     if let Some(progress) = self.complete(reusable, bytes, expected, events) {

@@ -128,6 +128,7 @@ impl H2 {
                     if !bytes.is_empty() {
                         response.add_body(bytes, tag, events);
                     }
+                    response.finish_body(tag, events);
                     let kind = response.end(call, expected, Reuse::Allowed);
                     self.streams[tag as usize].stream = None;
                     events.push(ExchangeEvent { stream: tag, kind });
@@ -276,18 +277,25 @@ impl ByteCarrier for H2 {
                     self.claim(tag, now);
                 }
                 ConnectionEvent::Head { tag, status } => {
-                    self.claim(tag, now).add_head(status);
                     let response = &mut self.streams[tag as usize].response;
                     if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
                     }
+                    self.claim(tag, now).add_head(status);
                 }
                 ConnectionEvent::Body { tag, bytes } => {
-                    self.claim(tag, now).add_body(bytes, tag, events);
+                    let is_frame_end = self.http.is_at_frame_end();
+                    let response = self.claim(tag, now);
+                    response.add_body(bytes, tag, events);
+                    if response.is_stream() && is_frame_end {
+                        response.end_frame(tag, events);
+                    }
                 }
                 ConnectionEvent::Trailers { tag } => self.claim(tag, now).add_trailers(),
                 ConnectionEvent::End { tag, call } => {
-                    let kind = self.claim(tag, now).end(call, expected, Reuse::Allowed);
+                    let response = self.claim(tag, now);
+                    response.finish_body(tag, events);
+                    let kind = response.end(call, expected, Reuse::Allowed);
                     self.streams[tag as usize].stream = None;
                     events.push(ExchangeEvent { stream: tag, kind });
                 }

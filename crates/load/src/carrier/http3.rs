@@ -337,13 +337,16 @@ impl H3 {
                 ConnectionEvent::Body { tag, bytes } => {
                     let response = &mut self.streams[tag as usize].response;
                     response.add_body(bytes, tag, events);
+                    if response.is_stream() && self.http.is_at_frame_end(stream) {
+                        response.end_frame(tag, events);
+                    }
                 }
                 ConnectionEvent::Head { tag, status } => {
                     let response = &mut self.streams[tag as usize].response;
-                    response.add_head(status);
                     if let Some(captured) = &mut response.captured {
                         captured.add_head(self.http.fields());
                     }
+                    response.add_head(status);
                 }
                 event => {
                     if let Some(code) = self.on_event(event, expected, events) {
@@ -365,6 +368,7 @@ impl H3 {
         let (tag, kind) = match event {
             ConnectionEvent::End { tag, call } => {
                 let response = &mut self.streams[tag as usize].response;
+                response.finish_body(tag, events);
                 (tag, response.end(call, expected, Reuse::Allowed))
             }
             ConnectionEvent::Trailers { tag } => {

@@ -7,6 +7,7 @@ use prony_protocol::h2::StartError;
 use prony_protocol::{h1, h2, h3};
 
 use super::fault::{ResetCode, StreamFault};
+use crate::exchange::StreamFailure;
 use crate::quic::QuicEnd;
 use crate::tls::{GivenTlsOptions, PeerSpeaks};
 
@@ -46,6 +47,8 @@ pub(crate) enum Reason {
     Http3(h3::Violation),
     /// The response violated HTTP/2 or HTTP/3 on its stream.
     Stream(StreamFault),
+    /// A streamed response is incomplete, or its events couldn't be read.
+    IncompleteStream(StreamFailure),
     /// A gRPC call failed with this status, or without a valid one.
     Grpc(Option<u16>),
     /// The peer reset the stream.
@@ -255,6 +258,7 @@ impl fmt::Display for Reason {
             }
             Reason::Http3(violation) => violation.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
+            Reason::IncompleteStream(failure) => f.write_str(failure.text()),
             Reason::Grpc(None) => f.write_str("the gRPC response has no grpc-status"),
             Reason::Grpc(Some(status)) => match GRPC_STATUSES.get(usize::from(*status)) {
                 Some(name) => write!(f, "{name} ({status})"),

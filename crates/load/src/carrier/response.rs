@@ -6,7 +6,7 @@ use prony_record::Nanos;
 use super::CapturedResponse;
 use super::events::{EventKind, ExchangeEvent, ResponseProgress, Reuse};
 use crate::exchange::{
-    AnyKind, CompleteResponse, EarlierResponse, ExchangeKind, RequestKind, ResponseEnd,
+    AnyKind, CompleteResponse, EarlierResponse, EventCounts, ExchangeKind, RequestKind, ResponseEnd,
 };
 use crate::request::expect::{Expectations, ReceivedBody};
 use crate::request::script::CaptureSpec;
@@ -45,7 +45,7 @@ impl StreamResponse {
     pub(super) fn start(&mut self, kind: RequestKind, expected: &Expectations) {
         self.first_byte = None;
         self.bytes_in = 0;
-        self.kind = AnyKind::begin(kind);
+        self.kind = AnyKind::begin(kind, expected.events());
         self.start_response(expected);
     }
 
@@ -63,23 +63,43 @@ impl StreamResponse {
         }
     }
 
-    /// Adds the head. Its fields are captured separately.
+    /// Adds the head. Its fields must have been captured before.
     #[inline]
     pub(super) fn add_head(&mut self, status: u16) {
         self.status = Some(status);
-        self.kind.head(status);
+        let captured = self.captured.as_deref();
+        self.kind
+            .head(status, captured.map_or(&[], CapturedResponse::head));
     }
 
-    /// Adds part of the body, and appends an event for each message that it completes.
+    /// Adds part of the body, and appends an event if it completes messages.
     #[inline]
     pub(super) fn add_body(&mut self, bytes: &[u8], stream: u32, events: &mut Vec<ExchangeEvent>) {
         self.body.add(bytes);
         if let Some(captured) = &mut self.captured {
             captured.add_body(bytes);
         }
-        for _ in 0..self.kind.body(bytes) {
-            let kind = EventKind::Message;
-            events.push(ExchangeEvent { stream, kind });
+        let counts = self.kind.body(bytes);
+        push_messages(counts, stream, events);
+    }
+
+    /// Returns true if the response is a stream, so that the ends of frames must be reported with
+    /// [`StreamResponse::end_frame`].
+    #[inline]
+    pub(super) fn is_stream(&self) -> bool {
+        self.kind.is_stream()
+    }
+
+    /// Ends a chunk or DATA frame, and appends an event if it completes messages.
+    pub(super) fn end_frame(&mut self, stream: u32, events: &mut Vec<ExchangeEvent>) {
+        push_messages(self.kind.end_frame(), stream, events);
+    }
+
+    /// Ends the body, and appends an event if this completes messages.
+    #[inline]
+    pub(super) fn finish_body(&mut self, stream: u32, events: &mut Vec<ExchangeEvent>) {
+        if self.is_stream() {
+            push_messages(self.kind.finish_body(), stream, events);
         }
     }
 
@@ -112,7 +132,8 @@ impl StreamResponse {
         match end {
             ResponseEnd::Exchange(outcome) => EventKind::Response { outcome, reuse },
             ResponseEnd::FailedCall(status) => EventKind::CallFailed { status },
-            ResponseEnd::Message => EventKind::Message,
+            ResponseEnd::FailedStream(failure) => EventKind::StreamFailed { failure, reuse },
+            ResponseEnd::Message => EventKind::Message(ONE_MESSAGE),
         }
     }
 
@@ -129,5 +150,21 @@ impl StreamResponse {
     /// Removes and returns the exchange's messages so far.
     pub(super) fn take_messages(&mut self) -> Vec<EarlierResponse> {
         self.kind.take_messages()
+    }
+}
+
+/// The counts of one message that isn't an event of a stream.
+const ONE_MESSAGE: EventCounts = EventCounts {
+    events: 1,
+    others: 0,
+    chars: 0,
+};
+
+/// Appends an event for completed messages, if there are any.
+#[inline]
+fn push_messages(counts: EventCounts, stream: u32, events: &mut Vec<ExchangeEvent>) {
+    if !counts.is_empty() {
+        let kind = EventKind::Message(counts);
+        events.push(ExchangeEvent { stream, kind });
     }
 }

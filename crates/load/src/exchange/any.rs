@@ -1,7 +1,10 @@
 //! An exchange of any kind: the only place that lists them all.
 
+use prony_protocol::event_stream::EventSyntax;
+
 use super::batch::{Batch, EarlierResponse};
-use super::kind::{CompleteResponse, ExchangeKind, ResponseEnd};
+use super::events::EventStream;
+use super::kind::{CompleteResponse, EventCounts, ExchangeKind, ResponseEnd};
 use super::single::SingleResponse;
 
 /// The kind of exchange that a request begins.
@@ -18,16 +21,33 @@ pub(crate) enum RequestKind {
 pub(crate) enum AnyKind {
     Single(SingleResponse),
     Batch(Box<Batch>),
+    Events(Box<EventStream>),
 }
 
 impl AnyKind {
-    /// Begins an exchange of this kind.
+    /// Begins an exchange of this kind. If the load has events, a single response is a stream of
+    /// them.
     #[inline]
-    pub(crate) fn begin(kind: RequestKind) -> AnyKind {
+    pub(crate) fn begin(kind: RequestKind, events: Option<&EventSyntax>) -> AnyKind {
         match kind {
+            RequestKind::Single if events.is_some() => AnyKind::begin_stream(events),
             RequestKind::Single => AnyKind::Single(SingleResponse),
             RequestKind::Batch(responses) => AnyKind::Batch(Box::new(Batch::new(responses))),
         }
+    }
+
+    #[cold]
+    fn begin_stream(events: Option<&EventSyntax>) -> AnyKind {
+        events.map_or(AnyKind::Single(SingleResponse), |syntax| {
+            AnyKind::Events(Box::new(EventStream::new(syntax)))
+        })
+    }
+
+    /// Returns true if the response is a stream: ends of frames, and the end of the body, may then
+    /// complete messages.
+    #[inline]
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, AnyKind::Events(_))
     }
 
     /// Length of the bodies of the responses that were messages.
@@ -35,7 +55,7 @@ impl AnyKind {
     pub(crate) fn earlier_body_bytes(&self) -> u64 {
         match self {
             AnyKind::Batch(batch) => batch.earlier_body_bytes(),
-            AnyKind::Single(_) => 0,
+            AnyKind::Single(_) | AnyKind::Events(_) => 0,
         }
     }
 
@@ -43,14 +63,14 @@ impl AnyKind {
     pub(crate) fn take_messages(&mut self) -> Vec<EarlierResponse> {
         match self {
             AnyKind::Batch(batch) => batch.take(),
-            AnyKind::Single(_) => Vec::new(),
+            AnyKind::Single(_) | AnyKind::Events(_) => Vec::new(),
         }
     }
 }
 
 impl Default for AnyKind {
     fn default() -> AnyKind {
-        AnyKind::begin(RequestKind::Single)
+        AnyKind::Single(SingleResponse)
     }
 }
 
@@ -60,19 +80,28 @@ macro_rules! each {
         match $any {
             AnyKind::Single($kind) => $call,
             AnyKind::Batch($kind) => $call,
+            AnyKind::Events($kind) => $call,
         }
     };
 }
 
 impl ExchangeKind for AnyKind {
     #[inline]
-    fn head(&mut self, status: u16) {
-        each!(self, kind => kind.head(status));
+    fn head(&mut self, status: u16, fields: &[u8]) {
+        each!(self, kind => kind.head(status, fields));
     }
 
     #[inline]
-    fn body(&mut self, bytes: &[u8]) -> u32 {
+    fn body(&mut self, bytes: &[u8]) -> EventCounts {
         each!(self, kind => kind.body(bytes))
+    }
+
+    fn end_frame(&mut self) -> EventCounts {
+        each!(self, kind => kind.end_frame())
+    }
+
+    fn finish_body(&mut self) -> EventCounts {
+        each!(self, kind => kind.finish_body())
     }
 
     fn trailers(&mut self) {

@@ -1,7 +1,10 @@
 //! The interface of a kind of exchange.
 
 use prony_protocol::GrpcCall;
+pub use prony_protocol::event_stream::EventCounts;
 use prony_record::Outcome;
+
+use super::stream_failure::StreamFailure;
 
 /// A complete response.
 #[derive(Debug, Clone, Copy)]
@@ -27,18 +30,31 @@ pub enum ResponseEnd {
     Exchange(Outcome),
     /// The exchange ends, because the gRPC call failed with this status, or without a status.
     FailedCall(Option<u16>),
+    /// The exchange ends, because its stream is incomplete or couldn't be read.
+    FailedStream(StreamFailure),
     /// The response is a message of the exchange, and another response follows on the connection.
     Message,
 }
 
 /// A kind of exchange: reads the response while it arrives. Input is split anywhere.
 pub trait ExchangeKind {
-    /// The head of the response arrived.
-    fn head(&mut self, _status: u16) {}
+    /// The head of the response arrived. `fields` is its captured part.
+    fn head(&mut self, _status: u16, _fields: &[u8]) {}
 
-    /// A part of the body arrived. Returns the number of messages that it completes.
-    fn body(&mut self, _bytes: &[u8]) -> u32 {
-        0
+    /// A part of the body arrived. Returns the numbers of messages that it completes.
+    fn body(&mut self, _bytes: &[u8]) -> EventCounts {
+        EventCounts::default()
+    }
+
+    /// The body bytes so far end a frame: a chunk of HTTP/1.1, or a DATA frame. Returns the numbers
+    /// of messages that this completes.
+    fn end_frame(&mut self) -> EventCounts {
+        EventCounts::default()
+    }
+
+    /// The body is complete. Returns the numbers of messages that this completes.
+    fn finish_body(&mut self) -> EventCounts {
+        EventCounts::default()
     }
 
     /// The trailers arrived.

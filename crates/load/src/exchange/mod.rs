@@ -6,14 +6,14 @@
 //! |---|---|
 //! | sent: the first byte was passed to the socket | the worker |
 //! | first byte: the first byte of the response arrived | the carrier |
-//! | message: a part of the response that is complete in itself arrived, and others follow | the kind |
+//! | message: a part of the response that is complete in itself arrived | the kind |
 //! | trailers | the carrier |
 //! | end | the kind or, if the exchange fails, the carrier or the worker |
 //!
 //! Its *kind* ([`ExchangeKind`]) reads the response as it arrives and decides what is a message,
 //! what ends the exchange, and the outcome. A request with one response ([`SingleResponse`]) is the
 //! simplest kind; a batch of pipelined requests (`batch`) has a message for each response but the
-//! last.
+//! last. A streamed response (`events`) has one for each event.
 //!
 //! A new kind is a file here, a variant of `RequestKind` and of `AnyKind`, and the setting that
 //! makes requests of this kind. The carriers and transports stay as they are, and the worker only
@@ -24,10 +24,13 @@
 
 mod any;
 mod batch;
+mod events;
 mod kind;
 mod single;
+mod stream_failure;
 
 pub(crate) use any::{AnyKind, RequestKind};
 pub(crate) use batch::EarlierResponse;
-pub use kind::{CompleteResponse, ExchangeKind, ResponseEnd};
+pub use kind::{CompleteResponse, EventCounts, ExchangeKind, ResponseEnd};
 pub use single::SingleResponse;
+pub use stream_failure::StreamFailure;

@@ -1,17 +1,23 @@
 //! Conditions that a response must meet to count as a success.
 
+use std::sync::Arc;
+
+use prony_protocol::event_stream::EventSyntax;
 use prony_record::Outcome;
 use sha2::{Digest, Sha256};
 
 use crate::settings::LoadSettings;
 use crate::values::status_set::StatusSet;
 
-/// Values of `--expect-status`, `--expect-size` and `--expect-sha256`.
+/// Values of `--expect-status`, `--expect-size` and `--expect-sha256`, and the events of streamed
+/// responses.
 #[derive(Debug, Clone)]
 pub(crate) struct Expectations {
     status: StatusSet,
     size: Option<u64>,
     sha256: Option<[u8; 32]>,
+    /// The events of responses, if responses are streams.
+    events: Option<Arc<EventSyntax>>,
 }
 
 impl Expectations {
@@ -21,6 +27,7 @@ impl Expectations {
             status: StatusSet::all(),
             size: None,
             sha256: None,
+            events: None,
         }
     }
 
@@ -43,7 +50,23 @@ impl Expectations {
             status: settings.expect_status(),
             size: settings.expect_size,
             sha256: settings.expect_sha256.map(|hash| hash.0),
+            events: settings.event_syntax().map(Arc::new),
         }
+    }
+
+    /// Returns expectations that every response meets, whose events are read like those of a load
+    /// with these expectations.
+    pub(crate) fn anything_with_events(&self) -> Expectations {
+        Expectations {
+            events: self.events.clone(),
+            ..Expectations::anything()
+        }
+    }
+
+    /// The events of responses, if responses are streams.
+    #[inline]
+    pub(crate) fn events(&self) -> Option<&EventSyntax> {
+        self.events.as_deref()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Description of a load for its record.
 
-use prony_record::{EntryList, LoadInfo, ThinkTimeInfo, redact};
+use prony_record::{EntryList, EventInfo, LoadInfo, ThinkTimeInfo, redact};
 
 use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
@@ -92,6 +92,14 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         order: (urls.requests > 1 && urls.steps == 0).then(|| urls.order.to_string()),
         steps: urls.steps as u64,
         timeout_s: settings.timeout().as_secs_f64(),
+        events: settings.events.map(|format| EventInfo {
+            format: format.name().to_owned(),
+            field: settings.event_field.as_ref().map(ToString::to_string),
+            end_marker: settings.end_marker.clone(),
+        }),
+        gap_timeout_s: settings
+            .events
+            .map(|_| settings.gap_timeout().as_secs_f64()),
         entries: urls.entries.clone(),
         script: settings
             .script

@@ -10,7 +10,6 @@ pub(crate) mod long_list;
 pub(crate) mod protocols;
 pub(crate) mod request_list;
 pub(crate) mod request_template;
-pub mod response_head;
 pub(crate) mod scope;
 pub mod script;
 mod serialized;

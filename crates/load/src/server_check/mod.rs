@@ -25,6 +25,7 @@ use crate::spec::LoadSpec;
 use crate::target::address_list::SourceSelector;
 use crate::target::proxy_protocol::ConnectionEnds;
 use crate::values::content_coding::{self, BodyDigest, DecodeError};
+use crate::values::response_head;
 
 pub use self::error::CheckError;
 
@@ -124,16 +125,16 @@ pub fn check_request_until(
     if let Some(tunnel) = &target.tunnel {
         line.tunnel(&mut connection, &mut factory, tunnel)?;
     }
+    let anything = spec.responses.expect.anything_with_events();
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
             .open_tls(&settings.client(1), name, Nanos::ZERO, Nanos::ZERO)
             .map_err(CheckFault::Tls)?,
         _ => {
             connection.open_cleartext(&mut factory);
-            begin(&mut connection, request)?;
+            begin(&mut connection, request, &anything)?;
         }
     }
-    let anything = Expectations::anything();
     let (mut buffer, mut buffers) = (vec![0; 64 * 1024], SharedBuffers::default());
     loop {
         line.flush(&mut connection, request, &mut buffers)?;
@@ -144,15 +145,12 @@ pub fn check_request_until(
                 connection.receive(bytes, Nanos::ZERO, &mut factory, &anything, &mut buffers)
             }
         };
-        let event = buffers
-            .events
-            .drain(..)
-            .find(|event| event.kind.ends_exchange());
+        let event = buffers.events.drain(..).find(|event| is_end(event.kind));
         match (event.map(|event| event.kind), progress) {
-            (Some(EventKind::Response { .. } | EventKind::CallFailed { .. }), _) => {
-                return response(&mut connection, request);
+            (Some(kind), _) if is_response(kind) => {
+                return response(&mut connection, request, anything.events().is_some());
             }
-            (None, Progress::Secured(_)) => begin(&mut connection, request)?,
+            (None, Progress::Secured(_)) => begin(&mut connection, request, &anything)?,
             (event, Progress::Broken(outcome, reason)) => {
                 let reason = reason.of_request(request.http1());
                 failure(event, Progress::Broken(outcome, reason))?;
@@ -171,6 +169,21 @@ fn factory(spec: &LoadSpec) -> CarrierFactory {
             body_bytes: content_coding::ENCODED_BYTES_MAX,
         })
         .with_body_hashes()
+}
+
+/// Returns true if an event ends a check: the end of the exchange or, if the response is a stream,
+/// its first event. A stream may never end.
+fn is_end(kind: EventKind) -> bool {
+    kind.ends_exchange() || matches!(kind, EventKind::Message(_))
+}
+
+/// Returns true if an event means that there is a response.
+fn is_response(kind: EventKind) -> bool {
+    use EventKind::{CallFailed, Message, Response, StreamFailed};
+    matches!(
+        kind,
+        Response { .. } | CallFailed { .. } | StreamFailed { .. } | Message(_)
+    )
 }
 
 /// Returns an error if the request or its connection has ended without a response.
@@ -209,44 +222,54 @@ impl SourceSelector {
 }
 
 /// Starts the request, on the first stream if the connection has streams.
-fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), CheckError> {
-    let anything = Expectations::anything();
+fn begin(
+    connection: &mut ConnectionState,
+    request: &Request,
+    expected: &Expectations,
+) -> Result<(), CheckError> {
     let Some(session) = connection.session_mut() else {
         return Ok(());
     };
-    match session.carrier.start(0, request, &anything) {
+    match session.carrier.start(0, request, expected) {
         Ok(_) => Ok(()),
         Err(StartFailure::Never(reason)) => Err(CheckFault::Encoding(reason.to_string()).into()),
         Err(StartFailure::NotNow) => Err(CheckFault::NoConnection.into()),
     }
 }
 
-/// Returns the response that arrived on the connection.
+/// Returns the response that arrived on the connection. The body of a stream, whose events usually
+/// differ each time, counts as empty.
 fn response(
     connection: &mut ConnectionState,
     request: &Request,
+    is_stream: bool,
 ) -> Result<CheckedResponse, CheckError> {
     let Some(session) = connection.session_mut() else {
         return Err(CheckFault::NoConnection.into());
     };
     let received = session.carrier.received(0);
-    let body = BodyDigest {
-        length: received.body_bytes,
-        sha256: session.carrier.take_hash(0),
+    let body = if is_stream {
+        BodyDigest::empty()
+    } else {
+        BodyDigest {
+            length: received.body_bytes,
+            sha256: session.carrier.take_hash(0),
+        }
     };
     let (head, bytes) = match session.carrier.captured(0) {
         Some(captured) => (captured.head(), captured.body()),
         None => (&b""[..], &b""[..]),
     };
-    let fields = FieldLines(head);
-    let codings = content_coding::codings(fields.values("content-encoding"));
+    let codings = content_coding::codings(response_head::values(head, "content-encoding"));
     let listed = codings.join(", ");
     Ok(CheckedResponse {
         request: request.name.clone(),
         status: received.status.unwrap_or(0),
         body,
         decoded: content_coding::decode(&codings, bytes, body),
-        content_type: fields.values("content-type").next().map(shortened),
+        content_type: response_head::values(head, "content-type")
+            .next()
+            .map(shortened),
         content_encoding: (!listed.is_empty()).then(|| shortened(&listed)),
         tls_expected: session.tls_expected().map(|reason| reason.to_string()),
         negotiated: session.negotiated(),
@@ -255,21 +278,6 @@ fn response(
 
 fn shortened(value: &str) -> String {
     value.chars().take(FIELD_LENGTH_MAX).collect()
-}
-
-/// Header fields of a response, one per line.
-struct FieldLines<'a>(&'a [u8]);
-
-impl<'a> FieldLines<'a> {
-    /// Values of the field `name`, which is in lower case. Values that aren't UTF-8 are omitted.
-    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
-        let lines = self.0.split(|&byte| byte == b'\n').skip(1);
-        let texts = lines.filter_map(|line| std::str::from_utf8(line).ok());
-        let fields = texts.filter_map(|line| line.split_once(':'));
-        fields
-            .filter(move |(field, _)| field.trim().eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
-    }
 }
 
 /// A blocking socket with one deadline for all operations.

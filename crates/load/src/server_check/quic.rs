@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use prony_record::Nanos;
 
 use super::error::{CheckError, CheckFault, QuicSilence};
-use super::{CheckedResponse, STOP_CHECK_INTERVAL, factory, failure, response};
+use super::{
+    CheckedResponse, STOP_CHECK_INTERVAL, factory, failure, is_end, is_response, response,
+};
 use crate::carrier::{
-    EventKind, Link, Reason, RequestRef, SetupStep, SetupTarget, SharedBuffers, SharedState,
-    StartFailure, StreamTransport, Transport,
+    Link, Reason, RequestRef, SetupStep, SetupTarget, SharedBuffers, SharedState, StartFailure,
+    StreamTransport, Transport,
 };
 use crate::quic::{QuicClient, QuicEnd};
 use crate::request::Request;
-use crate::request::expect::Expectations;
 use crate::socket::{Close, Completion, Key, QuicSockets, Route, Sockets, UdpDatagrams};
 use crate::spec::LoadSpec;
 use crate::target::Target;
@@ -116,7 +117,7 @@ impl<'a> QuicCheck<'a> {
         spec: &LoadSpec,
         request: &Request,
     ) -> Result<CheckedResponse, CheckError> {
-        let anything = Expectations::anything();
+        let anything = spec.responses.expect.anything_with_events();
         let mut factory = factory(spec);
         let (mut link, mut buffers) = (Link::new(), SharedBuffers::default());
         let target = SetupTarget {
@@ -156,14 +157,10 @@ impl<'a> QuicCheck<'a> {
                 expected: &anything,
             };
             let progress = self.transport.receive(KEY, &mut link, shared, Nanos::ZERO);
-            let event = buffers
-                .events
-                .drain(..)
-                .find(|event| event.kind.ends_exchange());
-            if let Some(EventKind::Response { .. } | EventKind::CallFailed { .. }) =
-                event.map(|event| event.kind)
-            {
-                let response = response(&mut link.state, request);
+            let event = buffers.events.drain(..).find(|event| is_end(event.kind));
+            if event.is_some_and(|event| is_response(event.kind)) {
+                let is_stream = anything.events().is_some();
+                let response = response(&mut link.state, request, is_stream);
                 self.transport.0.close(KEY, Close::Orderly);
                 return response;
             }

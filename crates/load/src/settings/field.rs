@@ -9,6 +9,7 @@ use std::time::Duration;
 use prony_record::quantity;
 use serde_json::Value;
 
+use super::event_field::EventField;
 use super::form::FormField;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
@@ -16,8 +17,8 @@ use super::setting::ValueKind;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
-    SourceOrder, TlsVersion,
+    CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
+    RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
 use crate::values::error::SettingsError;
@@ -203,6 +204,8 @@ written! {
     CoreList: ToString::to_string,
     Credentials: |user| user.as_str().to_owned(),
     DataOrder: ToString::to_string,
+    EventChoice: ToString::to_string,
+    EventField: ToString::to_string,
     FormField: ToString::to_string,
     GatewayMac: ToString::to_string,
     HttpProxy: HttpProxy::url_with_credentials,

@@ -6,6 +6,7 @@
 mod access;
 mod combined;
 mod declare;
+mod event_field;
 mod field;
 mod form;
 mod http_proxy;
@@ -20,8 +21,10 @@ mod think_time;
 mod values;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use prony_protocol::event_stream::{EventFormat, EventSyntax};
 use serde_json::Value;
 
 pub use form::FormField;
@@ -42,6 +45,7 @@ pub use values::{
 };
 
 use field::TextValue;
+use values::EventChoice;
 
 use crate::values::error::{SettingsError, flag_of};
 use crate::values::pacing::Arrivals;
@@ -234,6 +238,24 @@ impl LoadSettings {
     /// Time after which a request fails; zero for never.
     pub fn timeout(&self) -> Duration {
         self.timeout.unwrap_or_else(|| default_of("timeout"))
+    }
+
+    /// Time after which a stream without another event fails; zero for never.
+    pub fn gap_timeout(&self) -> Duration {
+        self.gap_timeout.unwrap_or_else(|| self.timeout())
+    }
+
+    /// The events of responses, if responses are streams.
+    pub(crate) fn event_syntax(&self) -> Option<EventSyntax> {
+        Some(EventSyntax {
+            format: match self.events? {
+                EventChoice::ServerSent => EventFormat::ServerSent,
+                EventChoice::Lines => EventFormat::Lines,
+                EventChoice::Chunks => EventFormat::Frames,
+            },
+            field: self.event_field.as_ref().map(|field| field.path().clone()),
+            end_marker: self.end_marker.as_deref().map(Arc::from),
+        })
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::settings;
+use super::event_field::EventField;
 use super::form::FormField;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
@@ -19,8 +20,8 @@ use super::source_range::SourceRange;
 use super::step::JourneyStep;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
-    SourceOrder, TlsVersion,
+    CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
+    RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
 use crate::values::pacing::Arrivals;
@@ -237,6 +238,23 @@ settings! {
         expect_sha256: Option<Sha256> = Text,
             "Count a response as failed if its body doesn't have this SHA-256",
             placeholder("HEX"), default("any body");
+    }
+    "Streamed responses" {
+        events: Option<EventChoice> = Choice(EventChoice::CHOICES),
+            "Read responses as streams of events: measure the time to the first event and the gaps",
+            placeholder("FORMAT"), default("the whole body is the response"), example("\"sse\""),
+            excludes(&[("expect_size", ""), ("expect_sha256", "")]);
+        event_field: Option<EventField> = Text,
+            "Count only events whose JSON has this field, and count its characters",
+            placeholder("FIELD"), default("any event counts"),
+            example("\"choices.0.delta.content\""), needs("events");
+        end_marker: Option<String> = Text,
+            "Data of the event that ends a stream; a response without it fails",
+            placeholder("TEXT"), default("none"), example("\"[DONE]\""), needs("events");
+        gap_timeout: Option<Duration> = Time,
+            "Give up on a stream without another event for TIME; 0 means never",
+            default("the value of --timeout, which covers the time until the first event"),
+            example("\"5s\""), needs("events");
     }
     "TLS" {
         insecure: bool = Switch,

@@ -116,6 +116,15 @@ words! {
     }
 }
 
+words! {
+    /// Division of the body of a streamed response into events.
+    pub enum EventChoice {
+        ServerSent = "sse": "Server-sent events (text/event-stream): blocks with data lines",
+        Lines = "lines": "Lines that aren't empty, such as JSON Lines",
+        Chunks = "chunks": "Chunks of HTTP/1.1, or DATA frames of HTTP/2 and 3",
+    }
+}
+
 /// MAC address of the next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatewayMac(pub prony_xdp::MacAddress);

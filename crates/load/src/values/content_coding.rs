@@ -32,6 +32,16 @@ pub struct BodyDigest {
     pub sha256: [u8; 32],
 }
 
+impl BodyDigest {
+    /// Returns the digest of an empty body.
+    pub(crate) fn empty() -> BodyDigest {
+        BodyDigest {
+            length: 0,
+            sha256: Sha256::digest([]).into(),
+        }
+    }
+}
+
 /// Reason why a body couldn't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError {

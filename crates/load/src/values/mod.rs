@@ -11,6 +11,7 @@ pub(crate) mod pacing;
 pub(crate) mod permits;
 pub(crate) mod placeholder;
 pub mod reference;
+pub mod response_head;
 pub(crate) mod shard;
 pub(crate) mod status_set;
 pub(crate) mod url;

@@ -5,6 +5,7 @@ mod before;
 mod bytes_out;
 mod differing;
 mod entries;
+mod event_streams;
 mod expectations;
 mod faults;
 mod following;

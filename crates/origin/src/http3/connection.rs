@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use h3::error::{Code, StreamError};
+use h3::error::Code;
 use h3::server::RequestResolver;
 use http::Response;
 use http::header::{CONNECTION, CONTENT_LENGTH};
@@ -19,7 +19,7 @@ use super::faults;
 use super::transport::{LatestStream, SendHandle, Transport};
 use crate::body::Body;
 use crate::connection::{ThreadContext, serve_request};
-use crate::respond::RequestResult;
+use crate::respond::{BoxError, RequestResult};
 
 /// A request whose head has not been read yet.
 type Unresolved = RequestResolver<Transport, Bytes>;
@@ -111,7 +111,8 @@ async fn respond(
             match send_response(&mut send, response, context).await {
                 Ok(()) => StreamEnd::Finished,
                 Err(_) => {
-                    // The head is larger than the client accepts, or the stream has already failed.
+                    // The head is larger than the client accepts, the stream has already failed, or the
+                    // body ends early.
                     stream.reset(Code::H3_INTERNAL_ERROR);
                     StreamEnd::Aborted
                 }
@@ -127,7 +128,7 @@ async fn send_response(
     stream: &mut ResponseStream,
     response: Response<Body>,
     context: &ConnectionContext,
-) -> Result<(), StreamError> {
+) -> Result<(), BoxError> {
     let (mut parts, mut body) = response.into_parts();
     if parts.headers.remove(CONNECTION).is_some() {
         context.go_away.notify_one();
@@ -139,10 +140,10 @@ async fn send_response(
     stream
         .send_response(Response::from_parts(parts, ()))
         .await?;
-    while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        if let Ok(data) = frame.into_data() {
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        if let Ok(data) = frame?.into_data() {
             stream.send_data(data).await?;
         }
     }
-    stream.finish().await
+    Ok(stream.finish().await?)
 }

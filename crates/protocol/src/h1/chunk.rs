@@ -53,6 +53,11 @@ impl ChunkDecoder {
         }
     }
 
+    /// Returns true if the last part of a chunk has just been returned.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == ChunkState::DataCr
+    }
+
     pub(super) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],

@@ -129,6 +129,12 @@ impl ResponseParser {
         }
     }
 
+    /// Returns true if the last part of the body completed a chunk.
+    #[must_use]
+    pub fn is_at_chunk_end(&self) -> bool {
+        matches!(&self.state, ResponseState::ChunkDecoder(chunks) if chunks.is_at_end())
+    }
+
     /// Returns true if any byte of a response was received since the last start.
     #[must_use]
     pub fn started(&self) -> bool {

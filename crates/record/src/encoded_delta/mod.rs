@@ -84,6 +84,7 @@ impl EncodedDelta {
         EncodedDelta {
             span: delta.span.map(|(begin, end)| (begin.0, end.0)),
             counts: delta.counts(),
+            events: delta.events.counts(),
             outcomes: delta.outcomes.happened().collect(),
             statuses: delta.statuses.iter().collect(),
             times: delta.all_times().map(EncodedTimes::of).collect(),
@@ -211,7 +212,7 @@ impl EncodedDelta {
         let few_of_each = |times: &[BucketCount]| times.iter().all(|(_, count)| few(count));
         let last_half_second =
             (self.first_half_second as usize).saturating_add(self.half_seconds.len());
-        self.counts.iter().all(few)
+        self.counts.iter().chain(&self.events).all(few)
             && self.outcomes.iter().all(|(_, count)| few(count))
             && self.statuses.iter().all(|(_, count)| few(count))
             && self
@@ -254,6 +255,10 @@ impl EncodedDelta {
     fn add_all_to(&self, delta: &mut Delta) {
         delta.span = self.span_with(delta.span);
         for (count, more) in delta.counts_mut().into_iter().zip(&self.counts) {
+            *count = count.saturating_add(*more);
+        }
+        let events = delta.events.counts_mut().into_iter();
+        for (count, more) in events.zip(&self.events) {
             *count = count.saturating_add(*more);
         }
         for &(outcome, more) in &self.outcomes {

@@ -2,6 +2,7 @@
 
 use crate::buckets::BucketCount;
 use crate::distribution::LONGEST_NS;
+use crate::events::EVENT_COUNTS;
 use crate::fast_histogram::bucket_of;
 use crate::{EntryDelta, Outcome};
 
@@ -14,6 +15,8 @@ use crate::{EntryDelta, Outcome};
 pub struct EncodedDelta {
     pub(super) span: Option<(u64, u64)>,
     pub(super) counts: [u64; 13],
+    /// Counts of events of streamed responses.
+    pub(super) events: [u64; EVENT_COUNTS],
     pub(super) outcomes: Vec<(Outcome, u64)>,
     pub(super) statuses: Vec<(u16, u64)>,
     pub(super) times: Vec<EncodedTimes>,
@@ -24,7 +27,7 @@ pub struct EncodedDelta {
 }
 
 /// Number of distributions in a delta.
-pub(super) const DISTRIBUTIONS: usize = 9;
+pub(super) const DISTRIBUTIONS: usize = 11;
 /// Number of buckets in a distribution, up to the end of the octave that contains the longest time.
 pub(super) const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
 

@@ -26,6 +26,7 @@ fn refused(change: impl Fn(&mut EncodedDelta)) {
 #[test]
 fn impossible_numbers_are_rejected_whole() {
     refused(|it| it.counts = [u64::MAX; 13]);
+    refused(|it| it.events[5] = u64::MAX);
     refused(|it| it.outcomes = vec![(Outcome::Ok, u64::MAX)]);
     refused(|it| it.statuses = vec![(200, 1 << 50)]);
     refused(|it| it.times[7].known = vec![(1, 1), (2, u64::MAX)]);

@@ -7,7 +7,7 @@
 //! because they equal the response times minus the times of the other half seconds.
 //!
 //! HDR V2 with deflate has a similar size (`examples/message_cost.rs` prints both). It is not used
-//! for two reasons: each decoded histogram is dense and takes 300 KB for each of eight
+//! for two reasons: each decoded histogram is dense and takes 300 KB for each of ten
 //! distributions, and the header and the compression allow a short hostile message to claim a large
 //! amount of memory.
 
@@ -29,7 +29,8 @@ pub(super) fn write_delta(encoded: &EncodedDelta) -> String {
         to.number(begin);
         to.number(end);
     }
-    encoded.counts.iter().for_each(|&count| to.number(count));
+    let counts = encoded.counts.iter().chain(&encoded.events);
+    counts.for_each(|&count| to.number(count));
     let outcomes = encoded.outcomes.iter();
     let outcomes: Vec<BucketCount> = outcomes.map(|&(it, n)| (it as u32, n)).collect();
     write_list(&mut to, &outcomes);
@@ -105,7 +106,7 @@ pub(super) fn read_delta(text: &str) -> Option<EncodedDelta> {
     if from.flag()? {
         encoded.span = Some((from.number()?, from.number()?));
     }
-    for count in &mut encoded.counts {
+    for count in encoded.counts.iter_mut().chain(&mut encoded.events) {
         *count = from.number()?;
     }
     encoded.outcomes = read_outcomes(&mut from)?;

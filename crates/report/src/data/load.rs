@@ -72,7 +72,13 @@ fn times(record: &Record) -> DataTable {
         ("tls", &record.tls_time_us),
         ("late", &record.generator.late_us),
     ];
-    let all = all.into_iter();
+    let events = record.events.iter().flat_map(|events| {
+        [
+            ("first_event", &events.first_event_us),
+            ("event_gap", &events.event_gap_us),
+        ]
+    });
+    let all = all.into_iter().chain(events);
     DataTable::of("times", all.filter(|(_, it)| **it != Summary::default()))
         .column("time", |(name, _)| name)
         .column("min_us", |(_, it)| it.min)
@@ -133,6 +139,7 @@ pub(super) fn record_columns<'a, T: Copy>(
     let totals = |it: T| &record(it).totals;
     let response = |it: T| &record(it).response_time_us;
     let generator = |it: T| &record(it).generator;
+    let events = |it: T| record(it).events.as_ref();
     table
         .column("url", |it| &load(it).url)
         .column("model", |it| &load(it).model)
@@ -172,4 +179,23 @@ pub(super) fn record_columns<'a, T: Copy>(
             generator(it).cpu_user_s + generator(it).cpu_system_s
         })
         .column("generator_busy_share", |it| generator(it).busy_share)
+        .column("events", |it| events(it).map(|events| events.events))
+        .column("events_per_s", |it| {
+            events(it).map(|events| events.events_per_s)
+        })
+        .column("events_per_response", |it| {
+            events(it).and_then(|events| events.events_per_response)
+        })
+        .column("first_event_p50_us", |it| {
+            events(it).map(|events| events.first_event_us.p50)
+        })
+        .column("first_event_p99_us", |it| {
+            events(it).map(|events| events.first_event_us.p99)
+        })
+        .column("event_gap_p50_us", |it| {
+            events(it).map(|events| events.event_gap_us.p50)
+        })
+        .column("event_gap_p99_us", |it| {
+            events(it).map(|events| events.event_gap_us.p99)
+        })
 }

@@ -36,6 +36,9 @@ impl Document {
             let table = tables::load::outcomes(record);
             document.push(section.with(Everyone, Block::Table(table)));
         }
+        if record.events.is_some() {
+            document.push(events_section(record, percentiles));
+        }
         document.push(times_section(record, percentiles));
         let rates = tables::load::by_offered_rate(record);
         if !rates.is_empty() {
@@ -146,6 +149,20 @@ fn entries_section(entries: &EntryResults) -> Section {
         .with(Terminal, entry_wording::grouping(entries).map(Block::Note))
         .with(Files, entry_wording::rows_note(entries).map(Block::Note))
         .with(Files, folded)
+}
+
+/// The events of streamed responses.
+fn events_section(record: &Record, percentiles: &[f64]) -> Section {
+    let table = times::event_times_table(record, percentiles);
+    let bounds = record.events.iter().any(|events| {
+        let times = [&events.first_event_us, &events.event_gap_us];
+        times.iter().any(|times| !times.at_least.is_empty())
+    });
+    let bounds = bounds.then(|| Block::Note(captions::EVENT_BOUNDS.to_owned()));
+    Section::new("Events")
+        .with(Everyone, wording::events(record).map(Block::Paragraph))
+        .with(Everyone, (!table.is_empty()).then_some(Block::Table(table)))
+        .with(Everyone, bounds)
 }
 
 /// The section of percentiles, with a caveat about them and, on a terminal, the distribution.

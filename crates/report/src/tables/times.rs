@@ -18,12 +18,12 @@ struct TimeColumn<'a> {
     all: Option<Distribution>,
 }
 
-/// A column for each kind of time that was measured, and a row for each percentile or other
-/// statistic.
+/// A kind of time: its name, its summary, and the name of its histogram.
+type TimeRow<'a> = (&'static str, &'a Summary, &'static str);
+
+/// The times of requests: a column for each kind of time that was measured, and a row for each
+/// percentile or other statistic.
 pub(crate) fn times_table(record: &Record, percentiles: &[f64]) -> Table {
-    let mut ascending = percentiles.to_vec();
-    ascending.sort_by(f64::total_cmp);
-    ascending.dedup();
     let all = [
         ("response time", &record.response_time_us, "response_time"),
         ("service time", &record.service_time_us, "service_time"),
@@ -33,9 +33,29 @@ pub(crate) fn times_table(record: &Record, percentiles: &[f64]) -> Table {
     ];
     let journeys = record.journeys.as_ref();
     let journeys = journeys.map(|it| ("journey", &it.journey_time_us, "journey_time"));
+    let all: Vec<TimeRow<'_>> = all.into_iter().chain(journeys).collect();
+    table_of(record, &all, percentiles)
+}
+
+/// The times of the events of streamed responses, in the same form. Empty for other loads.
+pub(crate) fn event_times_table(record: &Record, percentiles: &[f64]) -> Table {
+    let Some(events) = &record.events else {
+        return Table::new(&[]);
+    };
+    let all = [
+        ("first event", &events.first_event_us, "first_event"),
+        ("event gap", &events.event_gap_us, "event_gap"),
+    ];
+    table_of(record, &all, percentiles)
+}
+
+fn table_of(record: &Record, all: &[TimeRow<'_>], percentiles: &[f64]) -> Table {
+    let mut ascending = percentiles.to_vec();
+    ascending.sort_by(f64::total_cmp);
+    ascending.dedup();
     let measured = all
-        .into_iter()
-        .chain(journeys)
+        .iter()
+        .copied()
         .filter(|(_, summary, _)| is_measured(summary));
     let columns: Vec<TimeColumn<'_>> = measured
         .map(|(name, summary, key)| TimeColumn {

@@ -114,6 +114,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return;
         };
         self.timers.requests.clear(slot);
+        let streamed = self.event_times.as_mut().map(|times| times.take(slot));
         let past = match &mut self.redirects {
             Some(redirects) => redirects.take_hops(slot),
             None => PastHops::default(),
@@ -148,6 +149,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let is_measured = self
             .sink
             .request_ended(&exchange, outcome, reason, || source);
+        if let Some(streamed) = streamed {
+            self.timers.gaps.clear(slot);
+            if is_measured {
+                let recorder = &mut self.sink.recorder;
+                recorder.stream_ended(&exchange, outcome, streamed);
+            }
+        }
         let is_ok = is_measured && outcome == Outcome::Ok;
         self.sink.body_waits.ended(slot, &exchange, is_ok);
         if let Some(script) = &mut self.script {
@@ -196,7 +204,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
             let request = self.journey_unstarted(due, ended).unwrap_or(request);
             let entry = self.spec.entries.of_request(request);
-            self.sink.request_unstarted(entry, due, ended);
+            let is_streamed = self.event_times.is_some();
+            self.sink.request_unstarted(entry, due, ended, is_streamed);
         }
         self.sink.recorder.finish(ended);
         if let Some(script) = self.script.take() {
@@ -212,9 +221,18 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
 /// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
-    use Outcome::{Capture, GrpcStatus, Ok, UnexpectedBody, UnexpectedSize, UnexpectedStatus};
+    use Outcome::{
+        Capture, GrpcStatus, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
+        UnexpectedStatus,
+    };
     matches!(
         outcome,
-        Ok | Capture | GrpcStatus | UnexpectedBody | UnexpectedSize | UnexpectedStatus
+        Ok | Capture
+            | GrpcStatus
+            | NoEndMarker
+            | StoppedEarly
+            | UnexpectedBody
+            | UnexpectedSize
+            | UnexpectedStatus
     )
 }

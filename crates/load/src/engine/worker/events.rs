@@ -3,7 +3,9 @@
 use prony_record::{Nanos, Outcome};
 
 use super::Worker;
+use super::dispatcher::RequestPhase;
 use crate::carrier::{Carrier, EventKind, Reason, Reuse, Transport};
+use crate::exchange::{EventCounts, StreamFailure};
 use crate::socket::Close;
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
@@ -28,10 +30,19 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     #[inline]
     fn handle_event(&mut self, index: u32, slot: u32, kind: EventKind, now: Nanos) {
         match kind {
-            EventKind::Message => {
+            EventKind::Message(counts) => {
                 if self.script.is_some() {
                     self.show_messages(slot);
                 }
+                self.events_arrived(slot, counts, now);
+                return;
+            }
+            EventKind::StreamFailed { failure, reuse } => {
+                let reason = match failure {
+                    StreamFailure::NoEndMarker => None,
+                    failure => Some(Reason::IncompleteStream(failure)),
+                };
+                self.on_response(index, slot, (failure.outcome(), reason), reuse, now);
                 return;
             }
             EventKind::Response { outcome, reuse } => {
@@ -61,6 +72,26 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             }
         }
         self.dispatcher.set_free(slot, now);
+    }
+
+    /// Records events of a slot's stream. The next event must then arrive within the gap timeout.
+    pub(super) fn events_arrived(&mut self, slot: u32, counts: EventCounts, now: Nanos) {
+        let Some(times) = &mut self.event_times else {
+            return;
+        };
+        let taken = self.dispatcher.slot(slot);
+        let (Some(RequestPhase::InFlight), Some(pending)) = (taken.phase(), taken.pending()) else {
+            return;
+        };
+        let is_settling = pending.is_settling;
+        let arrived = times.arrived(slot, counts, now);
+        self.sink.recorder.events_arrived(now, is_settling, arrived);
+        if arrived.events > 0 {
+            self.timers.requests.clear(slot);
+            if let Some(timeout) = self.spec.responses.gap_timeout {
+                self.timers.gaps.set(slot, now + timeout);
+            }
+        }
     }
 
     /// Handles a complete response: the exchange ends or follows a redirect, and the connection is
@@ -159,6 +190,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     pub(super) fn requeue_for_retry(&mut self, slot: u32, now: Nanos) {
         self.take_back_unsent(slot);
         if self.dispatcher.slot(slot).pending().is_some() {
+            if let Some(times) = &mut self.event_times {
+                times.take(slot);
+                self.timers.gaps.clear(slot);
+            }
             self.dispatcher.requeue(slot, true);
             self.sink.recorder.retried(now);
         }

@@ -43,7 +43,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.sink.refusals.rule_out();
                 self.connect_failed(index, Outcome::ConnectTimeout, None, now);
             }
-            Expired::Request(slot) => self.on_request_timeout(slot, now),
+            Expired::Request(slot) => self.on_request_timeout(slot, Outcome::Timeout, now),
+            Expired::Gap(slot) => self.on_request_timeout(slot, Outcome::Stalled, now),
         }
     }
 
@@ -61,8 +62,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
-    /// Handles a request whose complete response did not arrive in time.
-    fn on_request_timeout(&mut self, slot: u32, now: Nanos) {
+    /// Handles a request whose complete response, or the next event of whose stream, did not arrive
+    /// in time.
+    fn on_request_timeout(&mut self, slot: u32, outcome: Outcome, now: Nanos) {
         self.sink.refusals.rule_out();
         let taken = self.dispatcher.slot(slot);
         let (index, phase) = (taken.connection, taken.phase());
@@ -72,13 +74,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             && entry.link.state.is_being_made()
             && self.dispatcher.occupancy(index).waiting == 1;
         if is_in_flight && entry.is_multiplexed() {
-            self.on_stream_timeout(slot, now);
+            self.on_stream_timeout(slot, outcome, now);
         } else if is_in_flight || waits_alone {
-            self.fail(index, Outcome::Timeout, None, now);
+            self.fail(index, outcome, None, now);
         } else {
             // Other requests are waiting for the connection, or it is established but has no
             // capacity.
-            self.record_end(slot, Outcome::Timeout, None, now);
+            self.record_end(slot, outcome, None, now);
             self.dispatcher.set_free(slot, now);
             if self.dispatcher.occupancy(index).waiting == 0 {
                 self.dispatcher.unpark(index, now);
@@ -88,7 +90,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
     /// Cancels a stream that timed out; the connection's other streams continue. If no byte arrived
     /// since the request began, the connection may be dead.
-    fn on_stream_timeout(&mut self, slot: u32, now: Nanos) {
+    fn on_stream_timeout(&mut self, slot: u32, outcome: Outcome, now: Nanos) {
         let taken = self.dispatcher.slot(slot);
         let (index, stream) = (taken.connection, taken.stream());
         let sent = taken.pending().and_then(|pending| pending.sent);
@@ -96,7 +98,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             session.carrier.cancel(stream);
             session.maybe_dead |= sent.is_some_and(|sent| session.last_heard <= sent);
         }
-        self.record_end(slot, Outcome::Timeout, None, now);
+        self.record_end(slot, outcome, None, now);
         self.dispatcher.set_free(slot, now);
         if !self.close_if_spent(index, now) {
             self.connections.mark_dirty(index);

@@ -40,6 +40,7 @@ mod cookies;
 mod deadlines;
 mod dispatcher;
 mod ending;
+mod event_times;
 mod events;
 mod expiry;
 mod journeys;
@@ -72,6 +73,7 @@ use self::coalescing::Coalescing;
 use self::connections::Connections;
 use self::cookies::UserCookies;
 use self::dispatcher::{ConnectionView, Dispatcher};
+use self::event_times::EventTimes;
 use self::journeys::Journeys;
 use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
@@ -130,6 +132,8 @@ pub(crate) struct Worker<'run, T> {
     renderer: Option<Box<Renderer<'run>>>,
     /// The cookies of the virtual users, if they have any.
     cookies: Option<Box<UserCookies>>,
+    /// Times of the events of streamed responses, if responses are streams.
+    event_times: Option<Box<EventTimes>>,
     /// The pauses of the virtual users, if they have any.
     think_times: Option<Box<ThinkTimes>>,
     /// True if a script or think times decide when users send requests.
@@ -174,6 +178,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ramp = ConnectRamp::new(&pace, spec.connections_of(shard), connections, spec);
         let dispatcher = Dispatcher::new(spec, shard, pace);
         let slots = dispatcher.slots.len();
+        let streams = spec.responses.expect.events().map_or(0, |_| slots);
         let worker = Worker {
             spec,
             shard,
@@ -183,13 +188,14 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 connections,
                 CarrierFactory::new(spec.transport.protocols),
             ),
-            timers: Timers::new(slots, connections as usize),
+            timers: Timers::new(slots, streams, connections as usize),
             coalescing: Coalescing::new(spec),
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
             journeys: Journeys::new(spec, shard, slots).map(Box::new),
             renderer: Renderer::new(spec, shard).map(Box::new),
             cookies: UserCookies::new(spec, slots).map(Box::new),
+            event_times: (streams > 0).then(|| Box::new(EventTimes::new(streams))),
             are_users_controlled: spec.think.is_some() || spec.journey.is_some(),
             think_times: ThinkTimes::new(spec, shard, slots).map(Box::new),
             redirects: Redirects::new(spec, slots).map(Box::new),
@@ -219,7 +225,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let script = self.script.as_ref();
         let mut capture = script.map_or(CaptureSpec::default(), |script| script.capture());
         let needs_heads = self.redirects.is_some() || self.cookies.is_some();
-        capture.heads |= needs_heads;
+        // The content coding of a streamed response must be known.
+        capture.heads |= needs_heads || self.event_times.is_some();
         if let Some(journey) = &self.spec.journey {
             capture.body_bytes = journey.body_bytes();
         }

@@ -1,7 +1,8 @@
 //! Collects everything that a worker counts and records.
 
 use prony_record::{
-    Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, TlsHandshake, XdpUse,
+    Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, StreamedEvents,
+    TlsHandshake, XdpUse,
 };
 
 use super::body_waits::BodyWaits;
@@ -167,7 +168,13 @@ impl Sink {
     }
 
     /// Records that a request of this entry was due at `due` but never started.
-    pub(super) fn request_unstarted(&mut self, entry: u32, due: Nanos, ended: Nanos) {
+    pub(super) fn request_unstarted(
+        &mut self,
+        entry: u32,
+        due: Nanos,
+        ended: Nanos,
+        is_streamed: bool,
+    ) {
         let exchange = Exchange {
             intended: due,
             sent: due,
@@ -180,7 +187,11 @@ impl Sink {
             is_settling: false,
             entry,
         };
-        self.recorder.ended(&exchange, Outcome::Unstarted);
+        let outcome = Outcome::Unstarted;
+        if self.recorder.ended(&exchange, outcome) && is_streamed {
+            let none = StreamedEvents::default();
+            self.recorder.stream_ended(&exchange, outcome, none);
+        }
     }
 }
 

@@ -33,12 +33,16 @@ pub(super) enum Expired {
     Connect(u32),
     /// The deadline of the request in a slot.
     Request(u32),
+    /// The deadline of the next event of the stream in a slot.
+    Gap(u32),
 }
 
 /// A worker's deadlines by kind, its alarms and its think times.
 pub(super) struct Timers {
     /// Request deadlines, by request slot.
     pub(super) requests: Deadlines,
+    /// Deadlines of the next event of streams, by request slot.
+    pub(super) gaps: Deadlines,
     /// Connect deadlines, by connection.
     pub(super) connects: Deadlines,
     /// Drain deadlines, by connection.
@@ -50,9 +54,12 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn new(slots: usize, connections: usize) -> Timers {
+    /// Creates timers without deadlines. `streams` is the number of request slots whose responses may
+    /// be streams: all or none.
+    pub(super) fn new(slots: usize, streams: usize, connections: usize) -> Timers {
         Timers {
             requests: Deadlines::new(slots),
+            gaps: Deadlines::new(streams),
             connects: Deadlines::new(connections),
             drains: Deadlines::new(connections),
             alarms: BinaryHeap::with_capacity(connections),
@@ -75,6 +82,7 @@ impl Timers {
     pub(super) fn next(&self) -> Nanos {
         self.next_of_connections()
             .min(self.requests.next())
+            .min(self.gaps.next())
             .min(self.next_think_time())
     }
 
@@ -110,6 +118,9 @@ impl Timers {
         if let Some(connection) = self.connects.expired(now) {
             return Some(Expired::Connect(connection));
         }
+        if let Some(slot) = self.gaps.expired(now) {
+            return Some(Expired::Gap(slot));
+        }
         self.requests.expired(now).map(Expired::Request)
     }
 
@@ -136,9 +147,10 @@ mod tests {
 
     #[test]
     fn each_time_expires_once_in_order_of_its_kind() {
-        let mut timers = Timers::new(2, 2);
+        let mut timers = Timers::new(2, 2, 2);
         let at = Nanos(10);
         timers.requests.set(1, at);
+        timers.gaps.set(0, at);
         timers.connects.set(0, at);
         timers.drains.set(1, at);
         timers.set_alarm(at, 0, 7, Alarm::RetryConnect);
@@ -159,6 +171,7 @@ mod tests {
                 alarm,
                 Expired::Drain(1),
                 Expired::Connect(0),
+                Expired::Gap(0),
                 Expired::Request(1)
             ]
         );

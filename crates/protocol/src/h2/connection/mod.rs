@@ -225,6 +225,12 @@ impl Connection {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
     }
 
+    /// Returns true if the last part of a body was the end of its DATA frame.
+    #[must_use]
+    pub fn is_at_frame_end(&self) -> bool {
+        !matches!(&self.reading, ReadState::Data(frame) if frame.content > 0)
+    }
+
     /// Returns the number of requests in flight.
     #[must_use]
     pub fn active(&self) -> u32 {

@@ -9,6 +9,7 @@ use control::ControlReading;
 use state::ConnectionState;
 
 use super::qpack::Decoder;
+use super::stream::FrameReading;
 use super::streams::Streams;
 use super::unidirectional::{PeerStream, PeerStreams, stream_type};
 use super::{
@@ -348,6 +349,13 @@ impl Connection {
     #[must_use]
     pub fn tag_of(&self, stream: u64) -> Option<u32> {
         self.streams.get(stream).map(|stream| stream.tag)
+    }
+
+    /// Returns true if the last part of the body on a stream was the end of its DATA frame.
+    #[must_use]
+    pub fn is_at_frame_end(&self, stream: u64) -> bool {
+        let stream = self.streams.get(stream);
+        stream.is_none_or(|stream| stream.reading == FrameReading::Header)
     }
 
     /// Returns true if the peer's SETTINGS have arrived.

@@ -170,6 +170,13 @@ pub(super) fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
         random.random_range(1..2000)
     ));
     add(format!(" --seed {}", random.random_range(0..1000)));
+    if random.random_bool(0.2) {
+        let timeout = random.random_range(1..2000);
+        add(format!(" --events chunks --gap-timeout {timeout}ms"));
+        if random.random_bool(0.5) {
+            add(" --end-marker end".to_owned());
+        }
+    }
     let mut spec = spec(&words);
     if random.random_bool(0.3) {
         // Three copies of one target, as if the server had three names.
@@ -235,6 +242,8 @@ fn check_outcomes(spec: &LoadSpec, outcomes: &Outcomes) {
         Outcome::UnexpectedStatus,
         Outcome::UnexpectedSize,
         Outcome::UnexpectedBody,
+        Outcome::StoppedEarly,
+        Outcome::NoEndMarker,
     ];
     let responded: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
     assert_eq!(per_status, responded);

@@ -3,6 +3,7 @@
 mod chaos;
 mod connections;
 mod counts;
+mod event_streams;
 mod invariants;
 mod journeys;
 mod latency;

@@ -245,6 +245,13 @@ pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec,
     let connect_timeout = random.random_range(1..2000);
     add(format!(" --connect-timeout {connect_timeout}ms"));
     add(format!(" --seed {}", random.random_range(0..1000)));
+    if random.random_bool(0.2) {
+        let timeout = random.random_range(1..2000);
+        add(format!(" --events chunks --gap-timeout {timeout}ms"));
+        if random.random_bool(0.5) {
+            add(" --end-marker end".to_owned());
+        }
+    }
     let mut spec = if over_tls {
         tls::spec(&words)
     } else {
@@ -310,13 +317,19 @@ fn check_outcomes(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
     let totals = &outcomes.record.totals;
     let ended = totals.ok + totals.failed + totals.unfinished;
     assert_eq!(totals.started, ended);
-    let whole = [Outcome::Ok, Outcome::UnexpectedStatus];
+    let whole = [
+        Outcome::Ok,
+        Outcome::UnexpectedStatus,
+        Outcome::StoppedEarly,
+        Outcome::NoEndMarker,
+    ];
     let responded: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
     let per_status: u64 = outcomes.record.status.values().sum();
     assert_eq!(per_status, responded);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     if badness == 0 {
-        let timeouts = outcomes.count(Outcome::Timeout) + outcomes.count(Outcome::ConnectTimeout);
+        let timeouts = [Outcome::Timeout, Outcome::Stalled, Outcome::ConnectTimeout];
+        let timeouts: u64 = timeouts.map(|outcome| outcomes.count(outcome)).iter().sum();
         assert_eq!(totals.ok + totals.failed, responded + timeouts);
         assert_eq!(totals.retried, 0);
     }

@@ -16,6 +16,12 @@ pub fn texts(head: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     fields(head).filter_map(move |(name, value)| Some((text(name)?, text(value)?)))
 }
 
+/// Returns the values of the field `name` that are UTF-8.
+pub(crate) fn values<'a>(head: &'a [u8], name: &'static str) -> impl Iterator<Item = &'a str> {
+    let named = texts(head).filter(move |(field, _)| field.trim().eq_ignore_ascii_case(name));
+    named.map(|(_, value)| value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

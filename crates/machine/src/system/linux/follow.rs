@@ -82,11 +82,9 @@ impl<'a> FollowedProcesses<'a> {
         self.processes.iter().map(|process| process.pid)
     }
 
-    /// Returns true if the control groups' CPU total includes the process. A process of the service
-    /// that has ended since the process table was read was in the service's group.
+    /// Returns true if the control groups' CPU total includes the process.
     pub(super) fn is_counted(&self, pid: i32) -> bool {
-        let has_ended = || !Path::new(&format!("/proc/{pid}")).exists();
-        self.counted.contains(&pid) || self.counts_tree && has_ended()
+        self.counted.contains(&pid)
     }
 
     /// Iterates over the followed processes that are not in `tree`.

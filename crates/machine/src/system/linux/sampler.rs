@@ -186,13 +186,14 @@ impl Sampler {
             .chain(followed.outside(tree));
         let counted: Vec<&Process> = counted.collect();
         sample.io = io_counters(&counted);
-        // Outside the service's group, the keeper and the first process have waited for processes of
-        // the group, whose CPU time they would count again.
-        let waited =
-            |process: &&Process| Some(process.pid) == service.keeper || Some(process.pid) == init;
-        let counted = counted.into_iter();
-        let counted = counted.filter(|process| !(followed.counts_tree && waited(process)));
-        memory.cpu(counted, followed, &mut sample);
+        // The service's own group has the CPU time of the service from its start to its end. Adding
+        // that of its processes would count processes again that end, or join the group, meanwhile.
+        let of_processes = if followed.counts_tree {
+            followed.outside(tree).collect()
+        } else {
+            counted
+        };
+        memory.cpu(of_processes.into_iter(), followed, &mut sample);
         sample.throttling = memory.throttling(&members);
         sample.memory_events = memory.memory_events(&members);
         (sample.voluntary_switches, sample.involuntary_switches) = memory.switches();

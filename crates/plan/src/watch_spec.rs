@@ -57,6 +57,11 @@ pub struct WatchSpec {
     pub load_is_elsewhere: bool,
     /// Services on this machine that prony did not start, each with its processes.
     pub others: BTreeMap<String, FollowSpec>,
+    /// Services on this machine that prony did not start, each with the loopback address on which it
+    /// listens.
+    /// They are sampled for a profile.
+    #[serde(default)]
+    pub listeners: BTreeMap<String, String>,
     /// Machine that runs all remote services of the plan, and whose telemetry is read over ssh;
     /// `None` if the plan names no such machine.
     pub remote: Option<RemoteMachine>,

@@ -106,6 +106,9 @@ pub struct SamplingProfile {
     pub event: SamplingEvent,
     /// Samples per second of CPU time.
     pub rate_hz: u32,
+    /// Duration in which samples counted, in seconds.
+    #[serde(default)]
+    pub seconds: f64,
     /// Number of samples.
     pub samples: u64,
     /// Sum of all weights: nanoseconds of CPU time, or cycles.
@@ -148,6 +151,7 @@ mod tests {
             schema: SAMPLING_SCHEMA.to_owned(),
             event: SamplingEvent::CpuClock,
             rate_hz: 199,
+            seconds: 1.0,
             samples: 3,
             weight: 15,
             notes: Vec::new(),

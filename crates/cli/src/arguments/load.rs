@@ -65,6 +65,10 @@ pub(crate) struct LoadArgs {
     /// Write a JSON array with one [seconds, completions since the previous entry] per half second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Sample the server while it is measured, if it runs on this machine, and print the CPU time per
+    /// request of its functions after the summary
+    #[arg(long, conflicts_with = "agents", help_heading = "Output")]
+    pub(crate) profile: bool,
     /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
     pub(crate) percentiles: Vec<f64>,

@@ -37,6 +37,7 @@ mod recorder;
 mod requests;
 mod revisions;
 mod running;
+mod sampling_profiles;
 mod scripts;
 mod statuses;
 mod stored_runs;

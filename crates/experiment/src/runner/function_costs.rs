@@ -10,13 +10,14 @@ use prony_machine::telemetry::TelemetrySummary;
 use prony_plan::ResolvedVariant;
 use prony_record::finding::{ProfileLimited, Subject};
 use prony_record::sampling::{SamplingEvent, SamplingProfile};
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, Record, Severity};
 use prony_stats::{
     Design, Evaluation, FunctionCost, FunctionTable, ServiceCosts, TrialCosts, function_table,
 };
 
 use super::trial_error::TrialError;
 use super::trial_result::{TrialResult, TrialTelemetry};
+use super::values;
 
 /// Maximum number of functions of a service that a trial's result lists. The others count as not
 /// sampled.
@@ -58,15 +59,23 @@ impl TrialProfiles {
         Ok(taken)
     }
 
-    /// Returns the costs per request of the functions of each service.
+    /// Returns the costs per request of the functions of each service. The CPU time of servers that
+    /// prony did not start is that of their samples.
     pub(super) fn costs(
         &self,
         summary: Option<&TelemetrySummary>,
         telemetry: &TrialTelemetry,
+        record: &Record,
     ) -> BTreeMap<String, ServiceCosts> {
         let costs_of = |(name, profile): (&String, &SamplingProfile)| {
-            let cpu_us_per_request = telemetry.services.get(name)?.cpu_us_per_request?;
-            let cpu_s = summary?.services.get(name)?.cpu_s;
+            let measured = telemetry
+                .services
+                .get(name)
+                .and_then(|it| it.cpu_us_per_request);
+            let (cpu_us_per_request, cpu_s) = match measured {
+                Some(us) => (us, summary?.services.get(name)?.cpu_s),
+                None => sampled_cpu(profile, record)?,
+            };
             Some((
                 name.clone(),
                 service_costs(profile, cpu_us_per_request, cpu_s),
@@ -74,6 +83,16 @@ impl TrialProfiles {
         };
         self.profiles.iter().filter_map(costs_of).collect()
     }
+}
+
+/// Returns the CPU time per request in microseconds, and the CPU time in seconds, of all samples.
+fn sampled_cpu(profile: &SamplingProfile, record: &Record) -> Option<(f64, f64)> {
+    if profile.event != SamplingEvent::CpuClock || profile.seconds <= 0.0 {
+        return None;
+    }
+    let cpu_s = profile.weight as f64 / 1e9;
+    let percent = 100.0 * cpu_s / profile.seconds;
+    Some((values::cpu_us_per_request(record, percent)?, cpu_s))
 }
 
 fn store(profile: &SamplingProfile, path: &Path) -> Result<(), TrialError> {
@@ -146,6 +165,7 @@ mod tests {
             schema: SAMPLING_SCHEMA.to_owned(),
             event,
             rate_hz: 199,
+            seconds: 2.0,
             samples: 9,
             weight: 900_000_000,
             notes: Vec::new(),

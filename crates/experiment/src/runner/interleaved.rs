@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use prony_load::{Control, Slices, run_in_slices};
+use prony_plan::ResolvedService;
 use prony_record::{Finding, Nanos, Record};
 
 use super::block_error::BlockError;
@@ -156,7 +157,8 @@ impl InterleavedBlock<'_> {
         self.trial.interrupt.set_loads(controls.clone());
         let driver = SliceDriver {
             loads: &loads,
-            services: services_of(running, &self.order),
+            services: services_of(running, &self.order, |service| service.remote.is_none()),
+            sampled: services_of(running, &self.order, |_| true),
             slice: self.slice.map(Nanos::from),
             metrics: &self.trial.plan.metrics,
             seed: (self.trial.stored.seed()).wrapping_add(u64::from(self.block) << 32),
@@ -263,10 +265,14 @@ fn cores_of(running: &[RunningVariant]) -> Vec<usize> {
 
 /// Returns the services that prony started. Each is identified by the index of its variant and its
 /// name in the plan.
-fn services_of(running: &[RunningVariant], order: &[usize]) -> Vec<(usize, String)> {
+fn services_of(
+    running: &[RunningVariant],
+    order: &[usize],
+    is_wanted: fn(&ResolvedService) -> bool,
+) -> Vec<(usize, String)> {
     let of_variant = |(running, &variant): (&RunningVariant, &usize)| {
         let own = running.resolved.services.iter();
-        let own = own.filter(|service| service.remote.is_none());
+        let own = own.filter(|service| is_wanted(service));
         let named = own.map(|service| (variant, service.spec.name.clone()));
         named.collect::<Vec<_>>()
     };

@@ -65,6 +65,9 @@ impl SharedHost {
         self.watch.others.extend(others);
         self.watch.counters = watch.counters;
         self.watch.profile_rate_hz = watch.profile_rate_hz;
+        let listeners = watch.listeners.into_iter();
+        let listeners = listeners.map(|(name, it)| (ScopedName::new(&name, variant).0, it));
+        self.watch.listeners.extend(listeners);
         self.watch.load_is_elsewhere = watch.load_is_elsewhere;
         for core in watch.load_cores {
             if !self.watch.load_cores.contains(&core) {

@@ -81,6 +81,8 @@ pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(Exper
 pub(super) struct SliceDriver<'a> {
     pub(super) loads: &'a [SlicedLoad<'a>],
     pub(super) services: Vec<(usize, String)>,
+    /// Services that may have sampling profiles, including those that prony did not start.
+    pub(super) sampled: Vec<(usize, String)>,
     pub(super) slice: Option<Nanos>,
     /// Metrics that get a verdict.
     pub(super) metrics: &'a [Metric],
@@ -279,7 +281,7 @@ impl SliceDriver<'_> {
 
     /// Begins or ends a period in which samples of a variant's functions count.
     fn count_samples(&self, host: &mut dyn Host, variant: usize, counting: bool) {
-        for (of_variant, service) in &self.services {
+        for (of_variant, service) in &self.sampled {
             if *of_variant == variant {
                 host.count_samples(Some(&ScopedName::new(service, variant).0), counting);
             }

@@ -8,7 +8,6 @@ use procfs::process::Process;
 
 use crate::crypto::{ProcessFiles, without_deleted_mark};
 use crate::system::linux;
-use crate::system::process::ProcessTable;
 
 /// Maximum number of bytes read from a configuration file.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
@@ -84,7 +83,7 @@ impl ServerProcess {
         if table.get(pid).is_none() {
             return Err(ProcessError::Kernel(pid));
         }
-        let master = master(&table, pid);
+        let master = linux::program_root(&table, pid);
         let mut family = vec![master];
         family.extend(table.descendants(master).iter().map(|member| member.pid));
         let arguments = Process::new(master).and_then(|master| master.cmdline());
@@ -147,25 +146,6 @@ impl ServerProcess {
             })
             .collect()
     }
-}
-
-/// Returns the most distant ancestor in an unbroken chain of processes that run the same program.
-/// The programs of other users' processes can't be read, so these processes are compared by name.
-fn master(table: &ProcessTable, pid: i32) -> i32 {
-    let program = |pid: i32| Process::new(pid).and_then(|process| process.exe()).ok();
-    let name = |pid: i32| table.get(pid).map(|process| process.name.clone());
-    let mut current = pid;
-    while let Some(parent) = table.get(current).map(|process| process.parent) {
-        let same = match (program(current), program(parent)) {
-            (Some(own), Some(other)) => own == other,
-            _ => name(current).is_some() && name(current) == name(parent),
-        };
-        if parent <= 1 || !same {
-            break;
-        }
-        current = parent;
-    }
-    current
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! over ssh, and the kernel log.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use prony_plan::watch_spec::{CounterMode, RemoteMachine, WatchSpec};
 use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subject, TelemetryLost};
@@ -82,6 +83,26 @@ impl Monitors {
     ) -> Option<Result<SamplingSession, SamplingRefused>> {
         let rate_hz = self.watch.profile_rate_hz?;
         Some(SamplingSession::of_descendants(rate_hz))
+    }
+
+    /// Starts to sample the servers that prony did not start, if the plan requests a profile. Returns
+    /// them by name.
+    pub(super) fn begin_samples_of_listeners(
+        &self,
+    ) -> BTreeMap<String, Result<SamplingSession, SamplingRefused>> {
+        let Some(rate_hz) = self.watch.profile_rate_hz else {
+            return BTreeMap::new();
+        };
+        let begin = |address: SocketAddr| {
+            let mut session = SamplingSession::of_listener(address, rate_hz)?;
+            session.begin()?;
+            Ok(session)
+        };
+        let listeners = self.watch.listeners.iter();
+        let known = listeners.filter_map(|(name, address)| Some((name, address.parse().ok()?)));
+        known
+            .map(|(name, address)| (name.clone(), begin(address)))
+            .collect()
     }
 
     /// Describes how hardware counters are read, for `environment.json`.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use perf_event::data::parse::Parser;
@@ -39,6 +40,8 @@ pub enum SamplingRefused {
     Files(usize),
     /// All processes have ended.
     Ended,
+    /// No process that this user may inspect listens on this address.
+    NoListener(SocketAddr),
     /// Another error of the kernel.
     Other(String),
 }
@@ -67,6 +70,11 @@ impl fmt::Display for SamplingRefused {
                  (raise it with ulimit -n)"
             ),
             Self::Ended => f.write_str("the processes have ended"),
+            Self::NoListener(address) => write!(
+                f,
+                "no process that this user may inspect listens on {address} (run prony as the \
+                 server's user, or as root)"
+            ),
             Self::Other(error) => write!(f, "the kernel refused to sample: {error}"),
         }
     }

@@ -11,6 +11,7 @@ mod collector;
 mod elf;
 mod events;
 mod kernel_symbols;
+mod listener;
 mod names;
 mod perf_map;
 mod processes;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::collector::{Collector, RawProfile};
 use super::events::{Observation, PerfEvents, SampledThreads, SamplingRefused};
+use super::listener::processes_listening;
 use super::symbolizer;
 use crate::system;
 
@@ -60,6 +62,17 @@ impl SamplingSession {
         let threads: BTreeSet<i32> = pids.iter().flat_map(|pid| threads(*pid)).collect();
         let threads: Vec<i32> = threads.into_iter().collect();
         Self::new(SampledThreads::Ids(&threads), rate_hz)
+    }
+
+    /// Prepares to sample the server that listens on a TCP address of this machine.
+    ///
+    /// # Errors
+    /// The kernel refuses, or no process that this user may inspect listens there.
+    pub fn of_listener(address: SocketAddr, rate_hz: u32) -> Result<Self, SamplingRefused> {
+        match processes_listening(address) {
+            pids if pids.is_empty() => Err(SamplingRefused::NoListener(address)),
+            pids => Self::of_processes(&pids, rate_hz),
+        }
     }
 
     fn new(threads: SampledThreads<'_>, rate_hz: u32) -> Result<Self, SamplingRefused> {
@@ -138,6 +151,7 @@ impl SamplingSession {
         drop(events);
         let raw: RawProfile = collector.into_profile();
         let mut profile = symbolizer::profile(&raw, event, self.rate_hz);
+        profile.seconds = self.periods().ended_ns as f64 / 1e9;
         if !kernel {
             profile.notes.insert(0, SamplingNote::UserModeOnly);
         }
@@ -179,25 +193,33 @@ fn drain(
 
 /// Periods whose samples are counted, in ascending order.
 #[derive(Debug, Default)]
-struct CountedPeriods(Vec<(u64, u64)>);
+struct CountedPeriods {
+    /// Beginning and end; the end of the current period is the maximum.
+    periods: Vec<(u64, u64)>,
+    /// Total duration of the periods that have ended.
+    ended_ns: u64,
+}
 
 impl CountedPeriods {
     fn set(&mut self, now_ns: u64, counting: bool) {
-        match (self.0.last_mut(), counting) {
-            (Some((_, end)), false) if *end == u64::MAX => *end = now_ns,
+        match (self.periods.last_mut(), counting) {
+            (Some((start, end)), false) if *end == u64::MAX => {
+                *end = now_ns;
+                self.ended_ns += now_ns.saturating_sub(*start);
+            }
             (Some((_, end)), true) if *end == u64::MAX => {}
-            (_, true) => self.0.push((now_ns, u64::MAX)),
+            (_, true) => self.periods.push((now_ns, u64::MAX)),
             _ => {}
         }
     }
 
     fn contain(&self, time_ns: u64) -> bool {
-        let mut newest_first = self.0.iter().rev();
+        let mut newest_first = self.periods.iter().rev();
         newest_first.any(|(start, end)| (*start..*end).contains(&time_ns))
     }
 
     fn forget_before(&mut self, time_ns: u64) {
-        self.0.retain(|(_, end)| *end >= time_ns);
+        self.periods.retain(|(_, end)| *end >= time_ns);
     }
 }
 
@@ -230,6 +252,9 @@ mod tests {
         periods.set(30, true);
         assert!(periods.contain(19) && !periods.contain(20) && periods.contain(30));
         periods.forget_before(25);
-        assert_eq!(periods.0, [(30, u64::MAX)]);
+        assert_eq!(
+            (periods.periods, periods.ended_ns),
+            (vec![(30, u64::MAX)], 10)
+        );
     }
 }

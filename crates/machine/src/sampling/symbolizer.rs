@@ -55,6 +55,7 @@ pub(super) fn profile(raw: &RawProfile, event: SamplingEvent, rate_hz: u32) -> S
         schema: SAMPLING_SCHEMA.to_owned(),
         event,
         rate_hz,
+        seconds: 0.0,
         samples: raw.samples,
         weight: raw.weight,
         notes,

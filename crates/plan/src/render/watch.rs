@@ -29,6 +29,12 @@ impl TelemetrySettings {
         };
         match &self.remote {
             None => {
+                let listener = |(service, address): (&ResolvedService, &str)| {
+                    let address = address.replace("localhost:", "127.0.0.1:");
+                    let is_local = address.starts_with("127.") || address.starts_with("[::1]:");
+                    is_local.then(|| (service.spec.name.clone(), address))
+                };
+                watch.listeners = others.clone().filter_map(listener).collect();
                 let follow = |(service, _): (&ResolvedService, &str)| {
                     (service.spec.name.clone(), service.spec.follow.clone())
                 };

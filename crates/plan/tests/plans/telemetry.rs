@@ -103,6 +103,17 @@ fn a_service_can_be_followed_beyond_its_process_tree() {
 }
 
 #[test]
+fn profiles_include_servers_on_this_machine() {
+    let telemetry = "[telemetry]\nprofile = true\nprofile_rate = 499\n";
+    let watch = watch(&Study::new().read(&remote("", telemetry)).unwrap());
+    assert_eq!(watch.profile_rate_hz, Some(499));
+    assert_eq!(watch.listeners["far"], "127.0.0.1:8080");
+    let off = "[telemetry]\nprofile = false\nprofile_rate = 499\n";
+    let off = Study::new().read(&remote("", off)).unwrap();
+    assert_eq!(watch_of(&off, 0).profile_rate_hz, None);
+}
+
+#[test]
 fn problems_of_telemetry() {
     let study = Study::new();
     for (telemetry, said) in [
@@ -114,6 +125,9 @@ fn problems_of_telemetry() {
         ("remote = \"a b\"", "not a valid ssh destination"),
         ("ssh = [\"-v\"]", "no remote machine"),
         ("host = \"a\"", "\"host\""),
+        ("profile = \"yes\"", "profile is \"yes\""),
+        ("profile_rate = 0", "profile_rate is 0"),
+        ("profile_rate = 20000", "from 1 to 10000"),
     ] {
         let diagnostics = study.diagnostics(&remote("", &format!("[telemetry]\n{telemetry}\n")));
         assert!(

@@ -1,6 +1,7 @@
 //! `prony load`: runs one load, prints its summary and writes its files.
 
 mod by_agents;
+mod server_profile;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use prony_machine::system::this_machine;
 use prony_plan::abort_rules::AbortRules;
 use prony_stats::gate::LoadCondition;
 
+use self::server_profile::ServerProfiles;
 use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::load_results::LoadResults;
@@ -113,8 +115,14 @@ fn run_here(
         abort_rules,
         abort: &|_| control.stop(),
     };
+    let profiles = arguments
+        .profile
+        .then(|| ServerProfiles::begin(&spec, session.progress()));
     let send = || send_load(&spec, &control, script.as_deref());
     let (sent, aborted) = session.observe_load(load, send);
+    if let Some(profiles) = &profiles {
+        profiles.end();
+    }
     let ScriptedRun {
         mut record,
         failure,
@@ -123,7 +131,11 @@ fn run_here(
     abort::note(aborted, &mut record);
     record.command = Some(command_of(arguments));
     record.machine = Some(command_line::machine(&this_machine()));
+    let prints_text = !results.uses_stdout();
     let ending = results.conclude(&mut record, interrupted, session.progress())?;
+    if let Some(profiles) = profiles.filter(|_| prints_text) {
+        profiles.print(&record, session.progress());
+    }
     Ok(match end_script(script.as_deref(), failure) {
         Ok(()) => ending,
         Err(text) => {

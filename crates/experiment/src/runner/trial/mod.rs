@@ -267,7 +267,7 @@ impl Trial<'_> {
         let telemetry = trial_telemetry::telemetry_values(summary.as_ref(), &resolved, measured);
         findings.extend(trial_telemetry::throttled(&telemetry));
         findings.extend(trial_telemetry::memory_limited(&telemetry));
-        let functions = profiles.costs(summary.as_ref(), &telemetry);
+        let functions = profiles.costs(summary.as_ref(), &telemetry, &record);
         findings.extend(profiles.findings);
         Ok(TrialResult {
             block,

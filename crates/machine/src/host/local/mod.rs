@@ -26,7 +26,7 @@ use super::{Host, HostError, ProbeFailure, ReadinessProbe, ServiceExit, ServiceS
 use crate::environment::Environment;
 use crate::place::{self, ControlGroup, Image, NetnsHandle, NetworkTopology, Sandbox};
 use crate::run_state::{self, CreatedResource, RunState};
-use crate::sampling::{SamplingProfile, SamplingRefused};
+use crate::sampling::{SamplingProfile, SamplingRefused, SamplingSession};
 use crate::sweep;
 use crate::system::process::ProcessTable;
 use crate::system::sources::{self, ServiceCommand};
@@ -70,6 +70,8 @@ pub struct LocalHost {
     /// Running services in start order.
     started: Vec<String>,
     log_trimmer: LogTrimmer,
+    /// Samples of servers that prony did not start, by name.
+    listener_samples: BTreeMap<String, Result<SamplingSession, SamplingRefused>>,
     /// Images of the services' containers, which are fetched once.
     images: Vec<(ContainerSpec, Image)>,
     /// Address at which other machines reach this machine; `None` if they can't reach it.
@@ -101,6 +103,7 @@ impl LocalHost {
             network: None,
             started: Vec::new(),
             log_trimmer: LogTrimmer::default(),
+            listener_samples: BTreeMap::new(),
             images: Vec::new(),
             address: None,
         }
@@ -546,6 +549,7 @@ impl Host for LocalHost {
     }
 
     fn begin_profiles(&mut self) {
+        self.listener_samples = self.monitors.begin_samples_of_listeners();
         let mut pids = self.process_ids();
         let table = system::processes();
         for (name, service) in &mut self.services {
@@ -569,8 +573,10 @@ impl Host for LocalHost {
     }
 
     fn count_samples(&mut self, name: Option<&str>, counting: bool) {
-        for (of_service, service) in &self.services {
-            if let Some(Ok(session)) = &service.sampling
+        let services = self.services.iter();
+        let own = services.filter_map(|(name, it)| Some((name, it.sampling.as_ref()?)));
+        for (of_service, session) in own.chain(&self.listener_samples) {
+            if let Ok(session) = session
                 && name.is_none_or(|name| name == of_service)
             {
                 session.count(counting);
@@ -579,7 +585,11 @@ impl Host for LocalHost {
     }
 
     fn take_profile(&mut self, name: &str) -> Option<Result<SamplingProfile, SamplingRefused>> {
-        match self.services.get_mut(name)?.sampling.take()? {
+        let own = self
+            .services
+            .get_mut(name)
+            .and_then(|it| it.sampling.take());
+        match own.or_else(|| self.listener_samples.remove(name))? {
             Ok(session) => session.finish().map(Ok),
             Err(refused) => Some(Err(refused)),
         }

@@ -76,6 +76,29 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
+/// Returns the most distant ancestor in an unbroken chain of processes that run the same program.
+/// The programs of other users' processes can't be read, so these processes are compared by name.
+pub(crate) fn program_root(table: &ProcessTable, pid: i32) -> i32 {
+    let program = |pid: i32| {
+        procfs::process::Process::new(pid)
+            .and_then(|process| process.exe())
+            .ok()
+    };
+    let name = |pid: i32| table.get(pid).map(|process| process.name.clone());
+    let mut current = pid;
+    while let Some(parent) = table.get(current).map(|process| process.parent) {
+        let same = match (program(current), program(parent)) {
+            (Some(own), Some(other)) => own == other,
+            _ => name(current).is_some() && name(current) == name(parent),
+        };
+        if parent <= 1 || !same {
+            break;
+        }
+        current = parent;
+    }
+    current
+}
+
 /// Returns the process that listens on a TCP address or has bound a UDP address. Finds the socket's
 /// inode in the socket table, then the process that has it open.
 pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {

@@ -1,0 +1,129 @@
+//! Sampling profiles of services: of a plan's, of servers that are already running, and of a load's
+//! server.
+
+use crate::running::{Origin, Workdir, check_schema};
+
+/// A plan whose server works for each request, with trials of one second.
+const PLAN: &str = r#"
+name     = "work"
+baseline = { rounds = 20000 }
+
+[trials]
+blocks   = 3
+warmup   = "200ms"
+duration = "1s"
+
+[factors]
+rounds = [20000, 40000]
+
+[service.origin]
+command = ["prony", "origin", "--listen", "{{ origin.address }}", "--work", "{{ rounds }}"]
+
+[load]
+target      = "origin"
+connections = 4
+
+[telemetry]
+profile = true
+profile_rate = 499
+"#;
+
+#[test]
+fn a_plan_with_a_profile_reports_functions_everywhere() {
+    let workdir = Workdir::new();
+    workdir.write("work.toml", PLAN);
+    let output = workdir.run(&["compare", "work.toml", "--out", "r"]);
+    assert!(
+        output.out.contains("CPU by function"),
+        "{}{}",
+        output.out,
+        output.err
+    );
+    let verdict = workdir.json("r/verdict.json");
+    check_schema("prony.verdict-1.schema.json", &verdict);
+    let table = &verdict["functions"][0];
+    assert_eq!(table["service"], "origin", "{verdict:#}");
+    let rows = table["functions"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["module"] == "prony"), "{table:#}");
+    // All rows of a variant add up to the service's CPU time per request.
+    for (place, variant) in verdict["variants"].as_array().unwrap().iter().enumerate() {
+        let costs = rows
+            .iter()
+            .map(|row| row["us_per_request"][place].as_f64().unwrap());
+        let sum: f64 = costs.sum();
+        let cpu = &variant["metrics"]["server_cpu_us_per_request"];
+        let cpu = cpu["arithmetic_mean"].as_f64().or(cpu["mean"].as_f64());
+        if let Some(cpu) = cpu {
+            assert!((sum / cpu - 1.0).abs() < 0.2, "{sum} {cpu}: {variant:#}");
+        }
+        assert!(sum > 0.0, "{table:#}");
+    }
+    let profile = workdir.json("r/trials/1-20000/origin.sampling.json");
+    assert_eq!(profile["schema"], "prony.sampling/1");
+    assert!(profile["samples"].as_u64().unwrap() > 10, "{profile:#}");
+    let stacks = workdir.read("r/rounds-20000-origin.collapsed.txt");
+    let is_stack = |line: &str| {
+        line.rsplit_once(' ')
+            .is_some_and(|(_, it)| it.parse::<u64>().is_ok())
+    };
+    assert!(
+        stacks.lines().count() > 1 && stacks.lines().all(is_stack),
+        "{stacks}"
+    );
+    let page = workdir.read("r/report.html");
+    assert!(
+        page.contains("Flame graph of each variant"),
+        "the page has no flame graph"
+    );
+    // The status is that of the run, whose verdict may be withheld on a busy machine.
+    workdir.run(&["report", "r", "--tables", "t"]);
+    let csv = workdir.read("t/functions.csv");
+    assert!(
+        csv.starts_with("service,variant,function,module,us_per_request,against,"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn running_servers_are_sampled_by_their_address() {
+    let workdir = Workdir::new();
+    let origin = Origin::start(&workdir, &["--listen", "127.0.0.1:0", "--work", "20000"]);
+    let url = origin.url("/");
+    let output = workdir
+        .run(&["load", "-c", "2", "-d", "1s", "--profile", &url])
+        .expect(0);
+    assert!(
+        output.out.contains("CPU of the server by function"),
+        "{}",
+        output.out
+    );
+    assert!(output.out.contains("  prony\n"), "{}", output.out);
+    let compare = [
+        "compare",
+        "-c",
+        "2",
+        "-d",
+        "1s",
+        "--blocks",
+        "2",
+        "--profile",
+        "--names",
+        "a,b",
+    ];
+    workdir.run(&[&compare[..], &["--out", "r", &url, &url]].concat());
+    let verdict = workdir.json("r/verdict.json");
+    let rows = verdict["functions"][0]["functions"].as_array();
+    assert!(rows.is_some_and(|rows| !rows.is_empty()), "{verdict:#}");
+}
+
+#[test]
+fn a_load_without_samples_ends_as_usual() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    // With so few requests, there may be no sample at all.
+    let url = origin.url("/").replace("127.0.0.1", "localhost");
+    let output = workdir
+        .run(&["load", "-n", "10", "-c", "1", "--profile", &url])
+        .expect(0);
+    assert!(!output.err.contains("panicked"), "{}", output.err);
+}

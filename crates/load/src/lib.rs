@@ -53,6 +53,7 @@ pub use limits::ports::local_port_count;
 pub use request::Request;
 pub use request::draft::Braces;
 pub use request::info::typed_info;
+pub use request::journey::captures_in;
 pub use request::scope::LoadScope;
 pub use request::script;
 pub use request::template::{

@@ -103,6 +103,8 @@ pub(crate) enum PlanTable {
     Ready,
     File,
     Load,
+    Step,
+    Capture,
     Place,
     Link,
     Host,
@@ -110,7 +112,7 @@ pub(crate) enum PlanTable {
 }
 
 impl PlanTable {
-    const ALL: [PlanTable; 12] = [
+    const ALL: [PlanTable; 14] = [
         PlanTable::TopLevel,
         PlanTable::Trials,
         PlanTable::Blocks,
@@ -119,6 +121,8 @@ impl PlanTable {
         PlanTable::Ready,
         PlanTable::File,
         PlanTable::Load,
+        PlanTable::Step,
+        PlanTable::Capture,
         PlanTable::Place,
         PlanTable::Link,
         PlanTable::Host,
@@ -135,6 +139,8 @@ impl PlanTable {
             PlanTable::Ready => "ready of [service.NAME]",
             PlanTable::File => "[service.NAME.files]",
             PlanTable::Load => "[load]",
+            PlanTable::Step => "[[load.step]]",
+            PlanTable::Capture => "capture.NAME of [[load.step]]",
             PlanTable::Place => "[place.NAME]",
             PlanTable::Link => "[link.NAME]",
             PlanTable::Host => "[host.NAME]",
@@ -152,6 +158,8 @@ impl PlanTable {
             PlanTable::Ready => ready(),
             PlanTable::File => files(),
             PlanTable::Load => [own_load_keys(), load_settings()].concat(),
+            PlanTable::Step => step(),
+            PlanTable::Capture => capture(),
             PlanTable::Place => place(),
             PlanTable::Link => link(),
             PlanTable::Host => host(),
@@ -407,6 +415,46 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions that are checked while a load runs; the experiment ends if one of them holds"),
         key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the sliding window over which \
             abort_if is checked"),
+    ]
+}
+
+/// Keys of a step of a journey. Files given with `steps` have the same keys in `[[step]]`.
+#[rustfmt::skip]
+fn step() -> Vec<ReferenceKey> {
+    use ValueType::{Bool, Either, List, Path, Table, Text, TextTable};
+    let number = || ValueType::Integer { min: 1, max: 1_000_000 };
+    vec![
+        key("name", Text, "method and URL", "\"login\"", "name of the step in results"),
+        required(key("url", Text, "", "\"/login\"", "path or URL of the request; may contain variables of earlier steps and other placeholders")),
+        key("method", Text, "GET, or POST with a body", "\"PUT\"", "method of the request"),
+        key("headers", TextTable, "none", "{ Authorization = \"Bearer {{ token }}\" }", "header fields; they replace those of [load] with the same name"),
+        key("body", Text, "none", "'{\"id\": {{ item }}}'", "body of the request"),
+        key("body_file", Path, "none", "\"order.json\"", "file that holds the body"),
+        key("form", TextTable, "none", "{ user = \"{{ user }}\", csrf = \"{{ csrf }}\" }", "fields of a form, sent like a browser does (urlencoded)"),
+        key("multipart", List, "none", "[\"title=x\", \"photo=@a.jpg\"]", "fields of a multipart form, written as for form of [load]"),
+        key("capture", Table, "none", "{ token = { json = \"/token\" } }", "variables for later steps, each with its place in the response"),
+        key("expect_status", List, "that of [load]", "302", "status codes that count as success"),
+        key("expect_body", Either(vec![Text, TextTable]), "any body", "{ regex = \"order [0-9]+\" }", "text that the body must contain, or a regular expression that it must match"),
+        key("think", Text, "that of [load]", "\"exp:2s\"", "pause after the step, such as 1s, exp:1s or 0s"),
+        key("repeat", Either(vec![number(), Text]), "1", "\"2-5\"", "number of times that the step is taken, or a range from which it is drawn"),
+        key("when", Text, "always", "\"30%\"", "take the step in this share of journeys, or if a variable holds: NAME, not NAME, NAME == value"),
+        key("weight", number(), "none", "3", "choose one of the adjacent steps that have weights"),
+        key("page", Bool, "false", "true", "after the step, request the images, scripts and style sheets of the page on its server"),
+        key("once", Bool, "false", "true", "take the step only in each user's first journey; users then keep cookies and variables"),
+    ]
+}
+
+/// Places of a variable's value in a response. A capture has one of them.
+#[rustfmt::skip]
+fn capture() -> Vec<ReferenceKey> {
+    use ValueType::Text;
+    vec![
+        key("json", Text, "", "\"/data/0/token\"", "pointer into a JSON body (RFC 6901)"),
+        key("header", Text, "", "\"Location\"", "name of a header field"),
+        key("cookie", Text, "", "\"csrftoken\"", "name of a cookie that the user has after the response"),
+        key("regex", Text, "", "'href=\"(/item/[0-9]+)\"'", "regular expression for the body; the value is its first group, or the whole match"),
+        key("field", Text, "", "\"csrfmiddlewaretoken\"", "name of a field in an HTML form, or of a meta element"),
+        key("default", Text, "the journey fails", "\"none\"", "value if the response has none"),
     ]
 }
 

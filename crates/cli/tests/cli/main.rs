@@ -24,6 +24,7 @@ mod habits;
 mod help;
 mod histories;
 mod interrupts;
+mod journeys;
 mod limits;
 mod loads;
 mod metrics;

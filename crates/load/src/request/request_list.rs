@@ -130,6 +130,9 @@ pub(crate) fn requests(
     }
     if expected_statuses.iter().all(Option::is_none) {
         expected_statuses.clear();
+    } else if list.journey.as_ref().is_some_and(Journey::has_pages) {
+        // The parts of pages follow the steps.
+        expected_statuses.push(None);
     }
     match base {
         Some(base) => Ok(Requests {

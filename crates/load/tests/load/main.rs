@@ -23,6 +23,7 @@ mod h3;
 mod harness;
 mod hostile;
 mod http_proxy;
+mod journeys;
 mod limits;
 mod parts;
 mod placeholders;

@@ -13,6 +13,7 @@
 //! it ends. Times count from then.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use prony_record::{Exchange, Journey as EndedJourney, JourneyEnd, Nanos, Outcome};
 use rand::SeedableRng;
@@ -20,10 +21,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::think_times::pause;
 use crate::engine::sequence::RequestNumbers;
+use crate::request::RequestParts;
 use crate::request::journey::{Journey, Step, UserState};
 use crate::request::template::{Variable, VariableValues};
 use crate::spec::LoadSpec;
 use crate::values::shard::Shard;
+use crate::values::url::Url;
 
 /// Index of the random stream that decides about steps.
 const RANDOM_STREAM: u64 = 2;
@@ -65,6 +68,10 @@ enum Stage {
     Next { step: u16, left: u32, at: Nanos },
     /// The request of this step is in flight, or is about to begin.
     InStep { step: u16, left: u32 },
+    /// The user requests the next part of this step's page, at this time.
+    NextPart { step: u16, left: u32, at: Nanos },
+    /// A request for a part of this step's page is in flight, or is about to begin.
+    InPart { step: u16, left: u32 },
 }
 
 struct JourneyUser {
@@ -83,6 +90,16 @@ struct JourneyUser {
     taken: u128,
     /// Values by variable; empty before the first capture.
     variables: Vec<Box<[u8]>>,
+    /// The parts of the page that the user has not requested yet.
+    page: Option<Box<Page>>,
+}
+
+/// The parts of a page that remain to be requested, the next one last.
+pub(super) struct Page {
+    /// The request for the page.
+    pub(super) request: Arc<RequestParts>,
+    pub(super) target: u32,
+    pub(super) parts: Vec<Url>,
 }
 
 impl UserState for JourneyUser {
@@ -99,6 +116,8 @@ impl UserState for JourneyUser {
 pub(super) enum NextAction {
     /// The user takes a step that was due at this time.
     Step { step: u16, due: Nanos },
+    /// The user requests a part of a page, which was due at this time.
+    Part(Nanos),
     /// The user pauses until this time.
     Pause(Nanos),
     /// The user has no journey.
@@ -128,6 +147,7 @@ impl<'run> Journeys<'run> {
             pauses: 0,
             taken: 0,
             variables: Vec::new(),
+            page: None,
         };
         Some(Journeys {
             journey,
@@ -215,8 +235,12 @@ impl<'run> Journeys<'run> {
                 user.stage = Stage::InStep { step, left };
                 NextAction::Step { step, due: at }
             }
+            Stage::NextPart { step, left, at } => {
+                user.stage = Stage::InPart { step, left };
+                NextAction::Part(at)
+            }
             // Not reached: the slot of a request in flight is not free.
-            Stage::InStep { .. } => NextAction::Rest,
+            Stage::InStep { .. } | Stage::InPart { .. } => NextAction::Rest,
         }
     }
 
@@ -257,12 +281,22 @@ impl<'run> Journeys<'run> {
         let journey = self.journey;
         let index = self.first_user + u64::from(slot);
         let user = &mut self.users[slot as usize];
-        let Stage::InStep { step, left } = user.stage else {
-            return None;
+        let (step, left, is_part) = match user.stage {
+            Stage::InStep { step, left } => (step, left, false),
+            Stage::InPart { step, left } => (step, left, true),
+            _ => return None,
         };
         let ended = exchange.ended;
         user.time = user.time + ended.since(exchange.intended);
         let number = usize::from(step);
+        // As in a browser, a part that fails does not keep the user from going on.
+        let is_ok = outcome == Outcome::Ok || is_part && outcome != Outcome::Unfinished;
+        if is_ok && user.page.is_some() {
+            let at = ended;
+            user.stage = Stage::NextPart { step, left, at };
+            return None;
+        }
+        user.page = None;
         let think = journey.steps[number].think;
         let next_at = match think {
             Some(think) => {
@@ -271,7 +305,7 @@ impl<'run> Journeys<'run> {
             }
             None => ended,
         };
-        let end = if outcome == Outcome::Ok {
+        let end = if is_ok {
             if journey.steps[number].once {
                 user.taken |= 1 << step;
             }
@@ -309,6 +343,29 @@ impl<'run> Journeys<'run> {
         })
     }
 
+    /// Sets the parts of the page that a user requests next.
+    pub(super) fn set_page(&mut self, slot: u32, page: Page) {
+        self.users[slot as usize].page = Some(Box::new(page));
+    }
+
+    /// Removes and returns the next part of a user's page, with the request for the page and its
+    /// target.
+    pub(super) fn take_part(&mut self, slot: u32) -> Option<(Arc<RequestParts>, u32, Url)> {
+        let page = &mut self.users[slot as usize].page;
+        let rest = page.as_mut()?;
+        let url = rest.parts.pop()?;
+        let part = (rest.request.clone(), rest.target, url);
+        if rest.parts.is_empty() {
+            *page = None;
+        }
+        Some(part)
+    }
+
+    /// Index of the requests for parts of pages.
+    pub(super) fn parts_index(&self) -> u32 {
+        self.journey.parts_index()
+    }
+
     /// Stores the value of a user's variable.
     pub(super) fn set_variable(&mut self, slot: u32, index: usize, value: &[u8]) {
         let variables = &mut self.users[slot as usize].variables;
@@ -321,7 +378,8 @@ impl<'run> Journeys<'run> {
     /// The journeys of users that are between two steps when the load ends.
     pub(super) fn unfinished(&self, ended: Nanos) -> Vec<EndedJourney> {
         let users = self.users.iter();
-        let between = users.filter(|user| matches!(user.stage, Stage::Next { .. }));
+        let between =
+            users.filter(|user| matches!(user.stage, Stage::Next { .. } | Stage::NextPart { .. }));
         let journeys = between.map(|user| EndedJourney {
             intended: user.intended,
             ended,

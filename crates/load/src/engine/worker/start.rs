@@ -103,7 +103,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Starts a request. Returns true if this opened a connection, which may take long.
     pub(super) fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) -> bool {
         if self.journeys.is_some() {
-            self.render_step(slot, request, now);
+            if self.dispatcher.slot(slot).own.is_none() {
+                self.render_step(slot, request, now);
+            }
         } else if let Some(renderer) = &mut self.renderer
             && self.dispatcher.slot(slot).own.is_none()
         {

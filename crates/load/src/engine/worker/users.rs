@@ -4,10 +4,10 @@ use prony_record::{Exchange, Journey, JourneyEnd, Nanos, Outcome};
 
 use super::Worker;
 use super::dispatcher::ConnectionView;
-use super::journeys::{Journeys, NextAction};
+use super::journeys::{Journeys, NextAction, Page};
 use super::pace::Pace;
 use crate::carrier::{Carrier, Reason, Transport};
-use crate::request::journey::{CaptureFailure, StepResponse};
+use crate::request::journey::{CaptureFailure, StepResponse, page_parts};
 use crate::request::script::{ResponseView, UserStep};
 use crate::socket::Sockets;
 
@@ -224,6 +224,16 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                     self.sink.recorder.started_after_pause(due, now);
                     (step, due)
                 }
+                NextAction::Part(due) => {
+                    let due = due.max(self.dispatcher.eligible_since).min(now);
+                    if let Some(index) = self.take_part(slot, now) {
+                        self.start(slot, index, due, now);
+                        started += 1;
+                    } else {
+                        self.skip_part(slot, now);
+                    }
+                    continue;
+                }
                 NextAction::Pause(until) => {
                     self.dispatcher.set_away(slot);
                     self.timers.think(slot, until);
@@ -281,6 +291,45 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let has_user = self.dispatcher.has_free_slot()
             || journeys.has_idle() && self.dispatcher.due(now).is_some();
         has_user && !self.is_ramp_full(now)
+    }
+
+    /// Writes the request for the next part of a user's page into the user's slot. Returns its
+    /// index, or `None` if the part can't be requested.
+    fn take_part(&mut self, slot: u32, now: Nanos) -> Option<u32> {
+        let journeys = self.journeys.as_mut()?;
+        let index = journeys.parts_index();
+        let (page, target, url) = journeys.take_part(slot)?;
+        let is_of_page = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name == "cookie" || name.starts_with("content-") || name == "accept"
+        };
+        let kept = page.headers.iter().filter(|(name, _)| !is_of_page(name));
+        let mut headers: Vec<(String, String)> = kept.cloned().collect();
+        let jar = self.cookies.as_ref().map(|cookies| cookies.of(slot, now));
+        let cookie = jar.and_then(|user| user.jar.header(url.cookie_url(), user.time));
+        headers.extend(cookie.map(|value| ("Cookie".to_owned(), value)));
+        let written = self.spec.writer.write_to(target, "GET", url, &headers, &[]);
+        // The URL of a part may be too long.
+        self.dispatcher.slot_mut(slot).own = Some(written.ok()?);
+        Some(index)
+    }
+
+    /// Lets a user go on without a part of its page.
+    fn skip_part(&mut self, slot: u32, now: Nanos) {
+        let exchange = Exchange {
+            intended: now,
+            sent: now,
+            first_byte: None,
+            ended: now,
+            status: None,
+            bytes_in: 0,
+            body_bytes_in: 0,
+            bytes_out: 0,
+            is_settling: false,
+            entry: 0,
+        };
+        self.step_ended(slot, &exchange, Outcome::Ok);
+        self.dispatcher.set_free_again(slot);
     }
 
     /// Renders the request of a step for a slot's user.
@@ -343,7 +392,24 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let variables = journeys.variables();
         let set = |variable, value: &[u8]| journeys.set_variable(slot, variable, value);
         let read = step.read(variables, &response, set);
+        let page = match (step.page && read.is_ok(), origin) {
+            (true, Some(origin)) => {
+                let mut parts = page_parts(&response.decoded_body(), &origin.url);
+                parts.reverse();
+                let target = taken.request(&self.spec.requests).map_or(0, |it| it.target);
+                let request = origin.clone();
+                (!parts.is_empty()).then_some(Page {
+                    request,
+                    target,
+                    parts,
+                })
+            }
+            _ => None,
+        };
         captured.release();
+        if let Some(page) = page {
+            journeys.set_page(slot, page);
+        }
         let (outcome, text) = match read {
             Ok(()) => return (Outcome::Ok, None),
             Err(CaptureFailure::Body(text)) => (Outcome::UnexpectedBody, text),

@@ -1,6 +1,14 @@
-//! Finds the value of a form's field in HTML.
+//! Finds the value of a form's field, and the parts of a page, in HTML.
 
-use html5gum::{Token, Tokenizer};
+use std::collections::HashSet;
+
+use html5gum::{DefaultEmitter, Token, Tokenizer};
+
+use crate::values::location;
+use crate::values::url::Url;
+
+/// Maximum number of parts of a page that are requested.
+const PARTS_MAX: usize = 100;
 
 /// Returns the value that a browser would send for the first field with this name: an `input`, a
 /// `button`, a `textarea`, the selected `option` of a `select`, or the content of a `meta`, in
@@ -24,6 +32,51 @@ pub(super) fn field_value(html: &[u8], name: &str) -> Option<Vec<u8>> {
         }
     }
     None
+}
+
+/// Returns the URLs of the images, scripts and style sheets of a page that are on its server, each
+/// once, in the order of the page.
+pub(crate) fn page_parts(html: &[u8], page: &Url) -> Vec<Url> {
+    let mut emitter = DefaultEmitter::default();
+    // With this setting, text in scripts that looks like a tag is not treated as one.
+    emitter.naively_switch_states(true);
+    let (mut parts, mut seen) = (Vec::new(), HashSet::new());
+    let mut base = page.clone();
+    for token in Tokenizer::new_with_emitter(html, emitter) {
+        let Ok(Token::StartTag(tag)) = token else {
+            continue;
+        };
+        let attribute = |key: &str| {
+            let value = tag.attributes.get(key.as_bytes())?;
+            Some(value.trim_ascii()).filter(|value| !value.is_empty())
+        };
+        let is_style_sheet = || {
+            let relations = attribute("rel").unwrap_or_default().to_ascii_lowercase();
+            let mut relations = relations.split(|byte| byte.is_ascii_whitespace());
+            relations.any(|word| word == b"stylesheet" || word == b"icon")
+        };
+        let reference = match &tag.name[..] {
+            b"img" | b"script" => attribute("src"),
+            b"link" if is_style_sheet() => attribute("href"),
+            b"base" => {
+                let to = attribute("href").and_then(|to| location::resolve(&base, to).ok());
+                base = to.unwrap_or(base);
+                None
+            }
+            _ => None,
+        };
+        let Some(Ok(url)) = reference.map(|reference| location::resolve(&base, reference)) else {
+            continue;
+        };
+        let is_here = (&url.host, url.port, url.tls) == (&page.host, page.port, page.tls);
+        if is_here && seen.insert(url.path.clone()) {
+            parts.push(url);
+        }
+        if parts.len() == PARTS_MAX {
+            break;
+        }
+    }
+    parts
 }
 
 /// Returns the text up to an end tag.
@@ -89,6 +142,20 @@ fn selected(tokens: &mut impl Iterator<Item = Token>) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_page_are_on_its_server() {
+        let page = Url::parse("http://a.test/dir/page", None).unwrap();
+        let html = br#"<link rel="stylesheet" href=a.css><link rel=next href=n><img src=/b.png#x>
+            <script src="//b.test/c.js"></script><script>x = '<img src=no.png>'</script>
+            <img src="data:image/gif;base64,AA"><img src=/b.png><base href=/sub/><img src="d?e&amp;f">
+            <img src=""><a href=/z>z</a>"#;
+        let parts = page_parts(html, &page);
+        let paths: Vec<&str> = parts.iter().map(|url| url.path.as_str()).collect();
+        assert_eq!(paths, ["/dir/a.css", "/b.png", "/sub/d?e&f"]);
+        let many: String = (0..200).map(|n| format!("<img src={n}>")).collect();
+        assert_eq!(page_parts(many.as_bytes(), &page).len(), PARTS_MAX);
+    }
 
     #[test]
     fn fields_have_the_values_that_a_browser_sends() {

@@ -15,11 +15,14 @@ use rand_chacha::ChaCha8Rng;
 
 use self::capture::{BodyCheck, CAPTURED_BODY_BYTES_MAX};
 pub(crate) use self::capture::{Capture, CaptureFailure, StepResponse};
+pub(crate) use self::html::page_parts;
 use crate::request::entries::Entries;
 use crate::request::template::{Value, Variable};
 use crate::settings::{JourneyStep, LoadSettings, Repeat, STEPS_MAX, ThinkTime};
 use crate::values::error::SettingsError;
 
+/// Name of the entry of the parts of pages.
+const PARTS_NAME: &str = "parts of pages";
 /// Maximum number of variables in a journey.
 const VARIABLES_MAX: usize = 200;
 
@@ -45,6 +48,8 @@ pub(crate) struct Step {
     pub(crate) once: bool,
     /// The group of adjacent steps with weights that the step belongs to.
     choice: Option<Choice>,
+    /// True if the parts of the page are requested after the step.
+    pub(crate) page: bool,
     pub(crate) captures: Vec<Capture>,
     pub(crate) body: Option<BodyCheck>,
 }
@@ -133,6 +138,7 @@ impl Journey {
                 when: When::new(step.when.as_deref(), &variables).map_err(within)?,
                 repeat: step.repeat.unwrap_or(Repeat { min: 1, max: 1 }),
                 once: step.once,
+                page: step.page,
                 choice: None,
                 captures: captures.collect::<Result<_, _>>().map_err(within)?,
                 body: step
@@ -152,7 +158,19 @@ impl Journey {
 
     /// The steps as the entries of the load.
     pub(crate) fn entries(&self) -> Entries {
-        Entries::of_steps(self.steps.iter().map(|step| step.name.clone()))
+        let parts = self.has_pages().then(|| PARTS_NAME.to_owned());
+        let names = self.steps.iter().map(|step| step.name.clone());
+        Entries::of_steps(names.chain(parts))
+    }
+
+    /// Returns true if the parts of a page are requested.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.steps.iter().any(|step| step.page)
+    }
+
+    /// Index of the requests for parts of pages, after those of the steps.
+    pub(crate) fn parts_index(&self) -> u32 {
+        self.steps.len() as u32
     }
 
     /// Records in which parts of requests the variables are used.
@@ -277,7 +295,7 @@ impl Journey {
 impl Step {
     /// Returns true if the bodies of responses to the step are read.
     pub(crate) fn reads_body(&self) -> bool {
-        self.body.is_some() || self.captures.iter().any(Capture::reads_body)
+        self.page || self.body.is_some() || self.captures.iter().any(Capture::reads_body)
     }
 
     /// Reads a response: checks its body, and captures values for variables.
@@ -365,6 +383,45 @@ impl When {
                 is_equal,
             } => (user.variable(*variable) == text.as_bytes()) == *is_equal,
         }
+    }
+}
+
+/// Applies the checks and captures of a step to a response, of which `head` are the status line and
+/// the fields. Returns the variables with their values. Cookies are not captured.
+///
+/// # Errors
+///
+/// The step is not valid, or a check or a capture failed.
+pub fn captures_in(
+    step: &JourneyStep,
+    head: &[u8],
+    body: &[u8],
+) -> Result<Vec<(String, String)>, String> {
+    let settings = LoadSettings {
+        step: vec![step.clone()],
+        ..LoadSettings::default()
+    };
+    let journey =
+        Journey::new(&settings.step, &settings, &[]).map_err(|error| error.to_string())?;
+    let Some(journey) = journey else {
+        return Ok(Vec::new());
+    };
+    let names = variables(&settings.step, &[]).map_err(|error| error.to_string())?;
+    let response = StepResponse {
+        head,
+        body: &body[..body.len().min(CAPTURED_BODY_BYTES_MAX)],
+        length: body.len() as u64,
+        cookie: &|_| None,
+    };
+    let mut values = Vec::new();
+    let set = |index: usize, value: &[u8]| {
+        let value = String::from_utf8_lossy(value).into_owned();
+        values.push((names[index].clone(), value));
+    };
+    let read = journey.steps[0].read(&journey.variables, &response, set);
+    match read {
+        Ok(()) => Ok(values),
+        Err(CaptureFailure::Body(text) | CaptureFailure::Capture(text)) => Err(text),
     }
 }
 

@@ -315,3 +315,55 @@ fn journeys_are_accounted_for_with_any_server() {
         }
     }
 }
+
+#[test]
+fn the_parts_of_a_page_follow_it() {
+    const STEPS: &str = r#"
+        [[step]]
+        name = "home"
+        url = "/home/"
+        headers = { Authorization = "x", Accept = "text/html" }
+        page = true
+        think = "100ms"
+        expect_status = 200
+        [[step]]
+        name = "end"
+        url = "/end"
+    "#;
+    let server = site(|text| {
+        if text.starts_with("GET /home/ ") {
+            let page = "<img src=a.png><img src=//other.test/b.png><script src=/c.js></script>";
+            return response(200, "Set-Cookie: a=b; Path=/\r\n", page);
+        }
+        // The parts have the page's header fields and the user's cookies.
+        let is_part = text.contains(" /home/a.png ") || text.contains(" /c.js ");
+        assert_eq!(is_part, !text.contains("/end"), "{text}");
+        assert!(!is_part || text.contains("Authorization: x\r\n"), "{text}");
+        assert!(text.to_lowercase().contains("cookie: a=b\r\n"), "{text}");
+        response(if text.contains("/c.js") { 404 } else { 200 }, "", "")
+    });
+    let outcomes = simulate(&journey(STEPS, "-c 1 -n 2"), vec![server]);
+    let expected = [
+        (0, "GET /home/"),
+        (5, "GET /home/a.png"),
+        (10, "GET /c.js"),
+        (115, "GET /end"),
+        (120, "GET /home/"),
+        (125, "GET /home/a.png"),
+        (130, "GET /c.js"),
+        (235, "GET /end"),
+    ];
+    let expected = expected.map(|(at, line)| (at, line.to_owned()));
+    assert_eq!(sent(&outcomes), expected);
+    // A part that fails does not end the journey.
+    let results = outcomes.record.journeys.as_ref().unwrap();
+    assert_eq!((results.completed, results.failed), (2, 0));
+    assert!((results.journey_time_us.max - 20_000.0).abs() < 100.0);
+    let entries = outcomes.record.entries.as_ref().unwrap();
+    let counts = entries
+        .each
+        .iter()
+        .map(|it| (it.name.as_str(), it.ok, it.failed));
+    let expected = [("home", 2, 0), ("end", 2, 0), ("parts of pages", 2, 2)];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+}

@@ -37,6 +37,7 @@ const TREE: &str = "setsid sh -c 'setsid sh -c \"sleep 1000 & wait\" & sleep 100
 
 fn allocations() -> Vec<Allocation> {
     let allocation = |service: &str, place, listen: &[(&str, ListenKind)]| Allocation {
+        jail: None,
         service: service.to_owned(),
         host: None,
         exposed: false,
@@ -115,6 +116,7 @@ fn spec(wanted: &Allocation, allocated: &AllocatedService) -> ServiceSpec {
         vec!["sh".to_owned(), "-c".to_owned(), TREE.to_owned()]
     };
     ServiceSpec {
+        jail: None,
         name: wanted.service.clone(),
         command,
         wrapper_words: 0,

@@ -38,6 +38,7 @@ impl Bench {
     /// Starts a service. `change` receives its address and adapts its specification.
     fn start(&mut self, place: PlaceKind, change: impl FnOnce(&Endpoint, &mut ServiceSpec)) {
         let wanted = Allocation {
+            jail: None,
             service: "s".to_owned(),
             host: None,
             exposed: false,
@@ -46,6 +47,7 @@ impl Bench {
         };
         let allocated = self.host.allocate(&[wanted], &Topology::default()).unwrap();
         let mut spec = ServiceSpec {
+            jail: None,
             name: "s".to_owned(),
             command: Vec::new(),
             wrapper_words: 0,

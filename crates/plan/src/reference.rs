@@ -290,7 +290,7 @@ fn service() -> Vec<ReferenceKey> {
         key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments that run \
             the command"),
         key("library_path", Path, "none", "\"lib\"", "folder prepended to LD_LIBRARY_PATH"),
-        key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, or the name of a [place.NAME]"),
+        key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, the name of a [place.NAME], or on a FreeBSD machine of [host.NAME] jail:NAME or jail:/PATH"),
         key("host", Text, "\"local\"", "\"role=server\"", "machine that runs the service: the name of a [host.NAME], or an agent's name or label"),
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
         key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; that \

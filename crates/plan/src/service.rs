@@ -118,6 +118,33 @@ impl fmt::Display for PlaceKind {
     }
 }
 
+/// A jail of FreeBSD in which a service runs, on a machine that is reached over ssh.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Jail {
+    /// A jail that exists, by its name.
+    Existing(String),
+    /// A jail that is created for the service, by its root folder.
+    Root(String),
+}
+
+impl Jail {
+    /// Reads the part of a place after `jail:`: the name of a jail, or the absolute path of its
+    /// root.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        // `jls` accepts a number as well, but the number of a jail changes when it restarts.
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if text.starts_with('/') && !text.contains(['\n', '\0']) {
+            Some(Self::Root(text.to_owned()))
+        } else if text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_name) {
+            Some(Self::Existing(text.to_owned()))
+        } else {
+            None
+        }
+    }
+}
+
 /// Resources of a service (its place and its listeners) that must be allocated before the service
 /// can be rendered and started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +158,9 @@ pub struct Allocation {
     pub exposed: bool,
     /// Place to create for the service.
     pub place: PlaceKind,
+    /// Jail in which the service runs; `None` without one.
+    #[serde(default)]
+    pub jail: Option<Jail>,
     /// Listeners of the service by name. The name of an unnamed listener is `""`.
     pub listen: BTreeMap<String, ListenKind>,
 }
@@ -299,6 +329,9 @@ pub struct ServiceSpec {
     pub cores: Vec<usize>,
     /// Place in which the service runs.
     pub place: PlaceKind,
+    /// Jail in which the service runs; `None` without one.
+    #[serde(default)]
+    pub jail: Option<Jail>,
     /// Number of the stop signal (default SIGTERM).
     pub stop_signal: i32,
     /// Folder to prepend to the dynamic loader's search path.

@@ -5,7 +5,7 @@ use prony_experiment::runner::{
     BlockTime, FailedTrial, RunSettings, UnknownTime, probe_block_time, trial_mode,
 };
 use prony_machine::host::local::LocalHost;
-use prony_machine::host::ssh::{SshHosts, SshMachines};
+use prony_machine::host::ssh::SshMachines;
 use prony_plan::{Plan, ResolvedVariant};
 
 use crate::ending::{Ending, Failure};
@@ -32,7 +32,7 @@ pub(crate) fn print_dry_run(
     let mut failed = None;
     let block_time = match BlockTime::of(&variants, Some(&mode)) {
         BlockTime::NeedsProbe if settings.precheck && !revisions::needs_builds(plan)? => {
-            match probe_variants(plan, &variants, machines, session)? {
+            match probe_variants(plan, &variants, session)? {
                 ProbeEnd::Measured(block_time) => block_time,
                 ProbeEnd::Interrupted => return Ok(Ending::Interrupted),
                 ProbeEnd::Failed(error) => {
@@ -67,22 +67,17 @@ enum ProbeEnd {
     Failed(FailedTrial),
 }
 
-/// Probes the variants on this machine and those that are reached over ssh.
+/// Probes the variants on this machine.
 fn probe_variants(
     plan: &Plan,
     variants: &[ResolvedVariant],
-    machines: SshMachines,
     session: &Session,
 ) -> Result<ProbeEnd, Failure> {
     let progress = session.progress();
     leftovers::remove_leftovers(progress);
     let scratch = tempfile::Builder::new().prefix("prony-probe-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
-    let mut here = LocalHost::new().map_err(Failure::refused)?;
-    if let Some(address) = machines.own_address() {
-        here.set_address(address);
-    }
-    let mut host = SshHosts::new(Box::new(here), machines);
+    let mut host = LocalHost::new().map_err(Failure::refused)?;
     let interrupt = session.interrupt_experiment()?;
     let mut on = |variant: usize| {
         let (number, of) = (variant + 1, variants.len());

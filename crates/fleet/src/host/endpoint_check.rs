@@ -136,6 +136,7 @@ mod tests {
         is_this_machine: bool,
     ) -> Result<(), WrongAllocation> {
         let wanted = Allocation {
+            jail: None,
             service: "web".to_owned(),
             host: None,
             exposed,
@@ -184,6 +185,7 @@ mod tests {
     #[test]
     fn unrequested_services_and_listeners_are_refused() {
         let wanted = Allocation {
+            jail: None,
             service: "web".to_owned(),
             host: None,
             exposed: false,

@@ -261,6 +261,7 @@ mod tests {
     #[test]
     fn calls_survive_serialization() {
         let wanted = Allocation {
+            jail: None,
             service: "web".to_owned(),
             host: Some("one".to_owned()),
             exposed: true,

@@ -70,6 +70,7 @@ fn service(build: &Build) -> ServiceSpec {
     let unset = format!("unset {}; {SCRIPT}", REPOSITORY_VARIABLES.join(" "));
     let words = ["sh", "-c", &unset, mode, &build.run];
     ServiceSpec {
+        jail: None,
         name: "build".to_owned(),
         command: words.map(str::to_owned).to_vec(),
         wrapper_words: 0,

@@ -332,6 +332,7 @@ mod tests {
     #[test]
     fn keys_of_the_plan_become_arguments_of_both_runtimes() {
         let spec = ServiceSpec {
+            jail: None,
             name: "web".to_owned(),
             command: vec![
                 "nginx".to_owned(),

@@ -22,8 +22,8 @@ use crate::environment::MachineFacts;
 pub use error::HostError;
 
 pub(crate) use linux::{
-    SampledService, Sampler, allowed_cores, boot_id, environment, hardware, kernel_log,
-    online_cores, port_holder, processes, start_of, udp_is_bound,
+    SYSCTLS, SampledService, Sampler, allowed_cores, boot_id, cpu_facts, distribution, environment,
+    hardware, kernel_log, online_cores, port_holder, processes, start_of, udp_is_bound,
 };
 
 /// Returns the memory in bytes that new processes can use without swapping; `None` if the system

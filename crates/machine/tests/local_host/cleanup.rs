@@ -56,6 +56,7 @@ fn a_panic_leaves_nothing() {
         let listen = BTreeMap::new();
         host.allocate(
             &[Allocation {
+                jail: None,
                 service: "s".into(),
                 host: None,
                 exposed: false,

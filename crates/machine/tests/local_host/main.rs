@@ -90,6 +90,7 @@ impl Bench {
             .map(|(n, kind)| (n.to_string(), *kind))
             .collect();
         let wanted = Allocation {
+            jail: None,
             service: "s".to_owned(),
             host: None,
             exposed: false,
@@ -128,6 +129,7 @@ impl Bench {
 
 fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
     ServiceSpec {
+        jail: None,
         name: "s".to_owned(),
         command: vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()],
         wrapper_words: 0,

@@ -130,6 +130,7 @@ fn services_in_namespaces_reach_each_other_and_native_ones() {
     places();
     let mut bench = Bench::new();
     let wanted = |service: &str, place| Allocation {
+        jail: None,
         service: service.to_owned(),
         host: None,
         exposed: false,

@@ -178,6 +178,7 @@ fn a_missing_program_names_its_package_and_a_taken_port_its_holder() {
 fn files_are_written_into_the_allocated_folder() {
     let mut bench = Bench::new();
     let wanted = Allocation {
+        jail: None,
         service: "s".into(),
         host: None,
         exposed: false,

@@ -13,7 +13,7 @@ use super::template::TemplateContext;
 use crate::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::machine::{Build, PlanMachine};
 use crate::model::{NamedTable, PLACE_WORDS, PlanFolder};
-use crate::service::{Allocation, ListenKind, PlaceKind};
+use crate::service::{Allocation, Jail, ListenKind, PlaceKind};
 use crate::ssh_host::SshHost;
 use crate::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, host_port, is_name};
 
@@ -41,6 +41,7 @@ pub(crate) struct ServiceLayout {
     /// True if a service or the load on another machine connects to this service.
     pub(crate) exposed: bool,
     pub(crate) place: PlaceKind,
+    pub(crate) jail: Option<Jail>,
     pub(crate) place_line: usize,
     pub(crate) listen: BTreeMap<String, ListenKind>,
     pub(crate) needs: Vec<String>,
@@ -66,6 +67,7 @@ impl ServiceLayout {
             host: self.host.clone(),
             exposed: self.exposed,
             place: self.place,
+            jail: self.jail.clone(),
             listen: self.listen.clone(),
         }
     }
@@ -177,17 +179,26 @@ fn read_service(
     let needs = rendered("needs", reader)
         .and_then(|node| reader.texts(&node, &format!("needs of service \"{name}\"")));
     let file_names = service.table.get("files").map(|node| context.keys_of(node));
+    let over_ssh = host
+        .as_ref()
+        .is_some_and(|host| hosts.iter().any(|it| it.name == *host));
+    let jail_word = place.as_ref().and_then(|node| match &node.value {
+        TomlValue::Text(text) => Some((text.strip_prefix("jail:")?.to_owned(), node.line)),
+        _ => None,
+    });
+    let is_jail = jail_word.is_some();
+    let jail = jail_word.and_then(|(word, line)| read_jail(&word, line, over_ssh, name, reader));
     let layout = ServiceLayout {
         index,
         name: name.clone(),
         line: service.line,
-        over_ssh: host
-            .as_ref()
-            .is_some_and(|host| hosts.iter().any(|it| it.name == *host)),
+        over_ssh,
         host,
         // `mark_exposed` sets this when the layout of the whole variant is known.
         exposed: false,
+        jail,
         place: place
+            .filter(|_| !is_jail)
             .and_then(|node| {
                 let subject = format!("place of service \"{name}\"");
                 read_place(&node, &subject, &PLACE_WORDS, places, reader)
@@ -217,6 +228,30 @@ fn read_service(
     layout
 }
 
+/// Reads the jail of a service, which is what follows `jail:` in its place.
+fn read_jail(
+    word: &str,
+    line: usize,
+    over_ssh: bool,
+    service: &str,
+    reader: &mut PlanReader<'_>,
+) -> Option<Jail> {
+    let Some(jail) = Jail::parse(word) else {
+        let message = format!("place of service \"{service}\" is \"jail:{word}\", not a jail");
+        let hint =
+            "write jail:NAME for a jail that runs, or jail:/PATH to create one from a folder";
+        reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
+        return None;
+    };
+    if !over_ssh {
+        let message = format!("service \"{service}\" has a jail, but its host is no [host.NAME]");
+        let hint = "jails exist only on FreeBSD machines that prony reaches over ssh";
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+        return None;
+    }
+    Some(jail)
+}
+
 /// Reads a place: one of `words`, or the name of a place that the plan defines.
 pub(crate) fn read_place(
     node: &TomlNode,
@@ -228,9 +263,9 @@ pub(crate) fn read_place(
     let known: Vec<&str> = words.iter().chain(places).copied().collect();
     let is_removed = words.contains(&"namespace") && !places.contains(&"jail");
     if is_removed && matches!(&node.value, TomlValue::Text(word) if word == "jail") {
-        let message = format!("{subject} is \"jail\", but prony no longer starts jails");
-        let hint = "on Linux, use \"namespace\"; a server that runs in a jail elsewhere can be \
-                    measured with remote = \"HOST:PORT\"";
+        let message = format!("{subject} is \"jail\", but prony starts no jails here");
+        let hint = "on Linux, use \"namespace\"; on a [host.NAME] that runs FreeBSD, use \
+                    \"jail:NAME\"";
         reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         return None;
     }

@@ -119,6 +119,7 @@ pub(crate) fn read_service(
         secrets: files.secret,
         cores,
         place: layout.place,
+        jail: layout.jail.clone(),
         stop_signal: read_stop(rendered.get("stop"), &owner, reader),
         library_path: folder("library_path", reader),
         open_files: rendered

@@ -218,7 +218,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "place   = \"{{ place }}\"",
         "place   = \"jail\"",
-        "@: place of service \"app\" is \"jail\", but prony no longer starts jails (on Linux, use \"namespace\"; a server that runs in a jail elsewhere can be measured with remote = \"HOST:PORT\")",
+        "@: place of service \"app\" is \"jail\", but prony starts no jails here (on Linux, use \"namespace\"; on a [host.NAME] that runs FreeBSD, use \"jail:NAME\")",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",

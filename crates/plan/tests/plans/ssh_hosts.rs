@@ -1,6 +1,7 @@
 //! Tests of `[host.NAME]`: machines on which services run over ssh.
 
 use super::{Study, allocate};
+use prony_plan::service::Jail;
 use prony_plan::{DiagnosticKind, HostObjection, ServiceAspect};
 
 const PLAN: &str = r#"
@@ -152,4 +153,37 @@ fn wrong_hosts_are_reported() {
     let elsewhere = PLAN.replacen("host    = \"{{ machine }}\"\nneeds", "needs", 1);
     let said = study.diagnostics(&elsewhere).join("\n");
     assert!(said.contains("UNIX socket on host \"one\""), "{said}");
+}
+
+#[test]
+fn a_service_of_a_host_can_run_in_a_jail() {
+    let study = Study::new();
+    let jail_of = |place: &str| {
+        let text = PLAN.replacen("needs   =", &format!("place = \"{place}\"\nneeds ="), 1);
+        let plan = study.read(&text).unwrap();
+        let wanted = plan.allocations(0).unwrap();
+        let resolved = plan.resolve(0, &allocate(&wanted)).unwrap();
+        assert_eq!(wanted[1].jail, resolved.services[1].spec.jail);
+        wanted[1].jail.clone()
+    };
+    assert_eq!(jail_of("native"), None);
+    assert_eq!(
+        jail_of("jail:web-1.x"),
+        Some(Jail::Existing("web-1.x".to_owned()))
+    );
+    assert_eq!(
+        jail_of("jail:/usr/jails/w"),
+        Some(Jail::Root("/usr/jails/w".to_owned()))
+    );
+
+    let says = |from: &str, to: &str| study.diagnostics(&PLAN.replacen(from, to, 1)).join("\n");
+    for bad in ["jail:", "jail:7", "jail:a b", "jail:-x", "jail:web/x"] {
+        let said = says("needs   =", &format!("place = \"{bad}\"\nneeds ="));
+        assert!(said.contains("not a jail"), "{bad}: {said}");
+    }
+    let local = says(
+        "host    = \"{{ machine }}\"\nneeds   =",
+        "place = \"jail:web\"\nneeds =",
+    );
+    assert!(local.contains("its host is no [host.NAME]"), "{local}");
 }

@@ -26,8 +26,6 @@ pub(super) use shell::{RemoteError, Sections, Shell, SshTarget, quoted, section,
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for the remote shell's responses to requests for telemetry.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for ssh to exit when its connection is no longer needed.
-const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Connection to a remote machine, or the reason why the machine can't be read.
 #[derive(Debug)]
@@ -54,6 +52,14 @@ pub(super) enum RemoteSystem {
 }
 
 impl RemoteSystem {
+    /// Returns the processes that listen on a port.
+    pub(super) fn holders(self, sections: &Sections, port: u16) -> Vec<i32> {
+        match self {
+            RemoteSystem::Linux => linux::holders(sections, port),
+            RemoteSystem::FreeBsd => freebsd::holders(sections, port),
+        }
+    }
+
     /// Returns the operating system that the remote shell has reported.
     fn reported(greeting: &Sections) -> Result<Self, RemoteError> {
         match section(greeting, "system").trim() {
@@ -141,7 +147,7 @@ impl RemoteConnection {
             destination: &machine.destination,
             sudo: false,
         };
-        let mut shell = Shell::start(target, &script, EXIT_TIMEOUT)?;
+        let mut shell = Shell::start(target, &script)?;
         let greeting = shell.response(CONNECT_TIMEOUT)?;
         Self::greeted(shell, &greeting)
     }
@@ -264,10 +270,7 @@ impl RemoteConnection {
         }
         let sections = self.run("\"${system}_listeners\"", RESPONSE_TIMEOUT)?;
         for (name, port) in wanted {
-            let holders = match self.system {
-                RemoteSystem::Linux => linux::holders(&sections, port),
-                RemoteSystem::FreeBsd => freebsd::holders(&sections, port),
-            };
+            let holders = self.system.holders(&sections, port);
             if holders.is_empty() {
                 let service = name.clone();
                 return Err(RemoteError::NoListener { port, service });

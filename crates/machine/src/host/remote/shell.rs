@@ -17,6 +17,8 @@ pub(in crate::host) type Sections = BTreeMap<String, String>;
 const RESPONSE_BYTES_MAX: usize = 32 << 20;
 /// Maximum number of bytes of ssh's standard error that are kept.
 const STDERR_BYTES_MAX: usize = 4 << 10;
+/// Default time limit for ssh to exit after its standard input was closed.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit for ssh's standard error after the end of its output.
 const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -134,11 +136,7 @@ pub(in crate::host) struct Shell {
 
 impl Shell {
     /// Starts ssh and sends the script, which must print a first response and then call `requests`.
-    pub(in crate::host) fn start(
-        target: SshTarget<'_>,
-        script: &str,
-        exit_timeout: Duration,
-    ) -> Result<Self, RemoteError> {
+    pub(in crate::host) fn start(target: SshTarget<'_>, script: &str) -> Result<Self, RemoteError> {
         let mark = mark();
         // Every login shell supports `exec`.
         let remote = if target.sudo {
@@ -171,12 +169,17 @@ impl Shell {
         let mut shell = Self {
             requests: Arc::new(Mutex::new(ssh.stdin.take())),
             ssh,
-            exit_timeout,
+            exit_timeout: EXIT_TIMEOUT,
             responses,
             complaint,
         };
         shell.send(whole_script(&mark, script).as_bytes())?;
         Ok(shell)
+    }
+
+    /// Sets the time limit for ssh to exit, and with it the remote shell, at the end.
+    pub(in crate::host) fn set_exit_timeout(&mut self, timeout: Duration) {
+        self.exit_timeout = timeout;
     }
 
     /// Sends a sign of life at this interval, until the connection ends.
@@ -248,14 +251,18 @@ impl Shell {
         RemoteError::Ended { said }
     }
 
-    /// Returns the last line of ssh's standard error.
+    /// Returns the last line of ssh's standard error, with a hint if one is known.
     fn last_complaint(&self) -> Option<String> {
         let complaint = self
             .complaint
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let last = complaint.lines().rfind(|line| !line.trim().is_empty());
-        last.map(|line| line.trim().to_owned())
+        let last = last?.trim();
+        Some(match hint(&complaint) {
+            Some(hint) => format!("{last} ({hint})"),
+            None => last.to_owned(),
+        })
     }
 }
 
@@ -295,6 +302,44 @@ pub(in crate::host) fn token() -> String {
 /// caller's part.
 fn whole_script(mark: &str, script: &str) -> String {
     format!("mark='{mark}'\n{REQUESTS}\n{SYSTEMS}\n{script}\n")
+}
+
+/// Returns a hint for the reason that ssh or `sudo` printed. They report reasons only as text.
+fn hint(complaint: &str) -> Option<&'static str> {
+    const HINTS: [(&str, &str); 7] = [
+        (
+            "REMOTE HOST IDENTIFICATION HAS CHANGED",
+            "the machine has another key than before; if it was reinstalled, remove the old key \
+             with ssh-keygen -R",
+        ),
+        (
+            "Host key verification failed",
+            "connect once with ssh in a terminal to confirm the machine's key",
+        ),
+        (
+            "Permission denied (",
+            "prony never types a password; set up a key, and add it to ssh-agent if it has a \
+             passphrase",
+        ),
+        (
+            "Could not resolve hostname",
+            "check the name, or set HostName in the configuration of ssh",
+        ),
+        (
+            "Connection refused",
+            "check the address and port, and that an ssh server runs there",
+        ),
+        (
+            "a password is required",
+            "allow sudo without a password (NOPASSWD), or log in as root",
+        ),
+        (
+            "sudo: not found",
+            "install sudo on that machine, or log in as root without sudo",
+        ),
+    ];
+    let found = HINTS.iter().find(|(text, _)| complaint.contains(text));
+    found.map(|(_, hint)| *hint)
 }
 
 /// Quotes text as a single word of a shell.

@@ -82,18 +82,17 @@ Linux_facts() {
   at limits; ulimit -Sn; ulimit -Hn
   at sysctl
   for name; do
-    IFS= read -r line < "/proc/sys/$(echo "$name" | tr . /)" && echo "$name: $line"
+    # These files can't be read byte by byte, as `read` does.
+    line=$(cat "/proc/sys/$(echo "$name" | tr . /)") && echo "$name: $line"
   done
   at mitigations
   for file in /sys/devices/system/cpu/vulnerabilities/*; do
     IFS= read -r line < "$file" && echo "${file##*/}: $line"
   done
 }
-Linux_on_cores() {
-  cores=$1; shift
-  exec taskset -c "$cores" "$@"
-}
-Linux_core_program=taskset
+Linux_sha256() { sha256sum "$1"; }
+# The command that binds a program to cores, which follow.
+Linux_on_cores='taskset -c'
 Linux_cores() {
   at cores; grep Cpus_allowed_list /proc/self/status
 }
@@ -138,11 +137,18 @@ FreeBSD_facts() {
   at sysctl
   for name; do sysctl "$name"; done
 }
-FreeBSD_on_cores() {
-  cores=$1; shift
-  exec cpuset -l "$cores" "$@"
+FreeBSD_sha256() { sha256 -q "$1"; }
+FreeBSD_on_cores='cpuset -l'
+# Prints the root folder and the addresses of a jail.
+FreeBSD_jail() {
+  at jail; jls -j "$1" -n path ip4.addr ip6.addr
 }
-FreeBSD_core_program=cpuset
+# Creates a jail in a folder. Its processes use the machine's addresses.
+FreeBSD_make_jail() {
+  at complaint
+  jail -c name="$1" path="$2" host.hostname="$1" ip4=inherit ip6=inherit persist 2>&1
+}
+FreeBSD_remove_jail() { jail -r "$1"; }
 FreeBSD_cores() {
   at cores; cpuset -g -p $$
 }

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use prony_plan::service::ServiceSpec;
+use prony_plan::service::{Jail, ServiceSpec};
 use prony_plan::{DiagnosticKind, HostObjection, ServiceAspect};
 
-use super::machine::SshMachine;
+use super::machine::{MachineError, SshMachine};
 use super::parse;
-use crate::host::remote::{RemoteError, quoted, section};
+use crate::host::remote::{RemoteError, RemoteSystem, quoted, section};
 
 /// Returns all reasons why a machine can't run a service.
 pub(super) fn objections(
@@ -15,6 +15,17 @@ pub(super) fn objections(
     host: &str,
     spec: &ServiceSpec,
 ) -> Result<Vec<HostObjection>, RemoteError> {
+    if let Some(jail) = &spec.jail
+        && let Some(reason) = machine.jail_obstacle(jail)?
+    {
+        // Without its jail, nothing else can be said about the service.
+        return Ok(vec![HostObjection {
+            aspect: ServiceAspect::Place,
+            kind: DiagnosticKind::Machine,
+            message: format!("host {host}, service \"{}\": {reason}", spec.name),
+            hint: None,
+        }]);
+    }
     let mut objections = Vec::new();
     let mut object = |aspect, kind, message: String, hint: &str| {
         objections.push(HostObjection {
@@ -32,7 +43,12 @@ pub(super) fn objections(
         let Some(program) = spec.command.get(word) else {
             continue;
         };
-        if !machine.has_program(program, spec.env.get("PATH").map(String::as_str))? {
+        let path = spec.env.get("PATH").map(String::as_str);
+        let found = match &spec.jail {
+            None => machine.has_program(program, path)?,
+            Some(jail) => machine.has_program_in(jail, program)?,
+        };
+        if !found {
             object(
                 aspect,
                 DiagnosticKind::NotInstalled,
@@ -72,6 +88,47 @@ impl SshMachine {
         Ok(self.run(&script)?.contains_key("found"))
     }
 
+    fn has_program_in(&mut self, jail: &Jail, program: &str) -> Result<bool, RemoteError> {
+        let enter = match jail {
+            Jail::Existing(name) => format!("jexec {}", quoted(name)),
+            Jail::Root(root) => format!("chroot {}", quoted(root)),
+        };
+        let script = format!(
+            "{enter} /bin/sh -c 'command -v -- \"$1\"' sh {} && {{ at found; }}",
+            quoted(program)
+        );
+        Ok(self.run(&script)?.contains_key("found"))
+    }
+
+    /// Returns the reason why no service can run in a jail; `None` if one can.
+    fn jail_obstacle(&mut self, jail: &Jail) -> Result<Option<String>, RemoteError> {
+        let is_root = self.run("[ \"$(id -u)\" -eq 0 ] && { at root; }")?;
+        if !is_root.contains_key("root") {
+            let reason = "only root can start processes in a jail (log in as root, or set sudo of \
+                          the host)";
+            return Ok(Some(reason.to_owned()));
+        }
+        let obstacle = match jail {
+            Jail::Existing(name) => self.jail(name).map(drop),
+            Jail::Root(root) => {
+                let script = format!("[ -x {}/bin/sh ] && {{ at shell; }}", quoted(root));
+                if self.system() != RemoteSystem::FreeBsd {
+                    self.jail("").map(drop)
+                } else if self.run(&script)?.contains_key("shell") {
+                    Ok(())
+                } else {
+                    let reason = format!("{root} has no /bin/sh, so it can't be a jail's root");
+                    Err(MachineError::Jail(reason))
+                }
+            }
+        };
+        match obstacle {
+            Ok(()) => Ok(None),
+            Err(MachineError::Lost(error)) => Err(error),
+            Err(other) => Ok(Some(other.to_string())),
+        }
+    }
+
     /// Returns the cores that services can use.
     fn cores(&mut self) -> Result<Vec<usize>, RemoteError> {
         let sections = self.run("\"${system}_cores\"")?;
@@ -80,7 +137,7 @@ impl SshMachine {
 
     /// Returns the program that binds services to cores.
     fn core_program(&mut self) -> Result<String, RemoteError> {
-        let sections = self.run("at program; eval \"echo \\$${system}_core_program\"")?;
+        let sections = self.run("at program; echo \"${on_cores%% *}\"")?;
         Ok(section(&sections, "program").trim().to_owned())
     }
 

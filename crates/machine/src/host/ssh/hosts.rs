@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_plan::service::{
-    AllocatedService, Allocation, Endpoint, FollowSpec, PlaceKind, PortProtocol, ServiceSpec,
+    AllocatedService, Allocation, Endpoint, FollowSpec, Jail, PlaceKind, PortProtocol, ServiceSpec,
     pick_endpoints,
 };
 use prony_plan::ssh_host::SshHost;
@@ -214,6 +214,22 @@ impl SshHosts {
         self.with_service(name, |machine, service| Ok(machine.check(service.id)?))
     }
 
+    /// Looks again at a service whose processes have ended normally, after it got the processes that
+    /// listen on its port: the first process of a daemon ends when the daemon has started.
+    fn or_daemon(&self, name: &str, check: ServiceCheck) -> Result<ServiceCheck, HostError> {
+        if check.ended != Some(0) || check.processes > 0 {
+            return Ok(check);
+        }
+        let adopted = self.with_service(name, |machine, service| {
+            let port = service.followed(&machine.folder).port;
+            match port {
+                Some(port) => Ok(machine.adopt(service.id, port)?),
+                None => Ok(false),
+            }
+        })?;
+        if adopted { self.check(name) } else { Ok(check) }
+    }
+
     fn is_lost_with(&self, name: &str) -> bool {
         let service = self.services.get(name);
         let slot = service.and_then(|service| self.machines.slots.get(&service.host));
@@ -232,13 +248,24 @@ impl SshHosts {
         connected.map_err(|error| slot.error(&error))?;
         let allocated = slot.call(|machine| {
             let id = machine.next_id();
-            let files_dir = format!("{}/{id}", machine.folder);
-            machine.make_folders(&[files_dir.clone()].into())?;
-            Ok((id, files_dir, machine.occupied()?))
+            let jail = match &wanted.jail {
+                None => None,
+                Some(Jail::Existing(name)) => Some((name.clone(), machine.jail(name)?)),
+                Some(Jail::Root(root)) => Some(machine.make_jail(id, root)?),
+            };
+            let root = jail.as_ref().map(|(_, facts)| facts.root.as_str());
+            let files_dir = machine.make_service_folder(id, root)?;
+            Ok((id, jail, files_dir, machine.occupied()?))
         });
-        let (id, files_dir, occupied) = allocated.map_err(|error| slot.error(&error))?;
+        let (id, jail, files_dir, occupied) = allocated.map_err(|error| slot.error(&error))?;
         let machine = slot.machine.as_ref();
-        let address = machine.and_then(|machine| machine.address);
+        let of_jail = jail.as_ref().and_then(|(_, facts)| facts.addresses.first());
+        let address = of_jail.copied();
+        let address = address.or_else(|| machine.and_then(|machine| machine.address));
+        let (jail, root) = match jail {
+            Some((name, facts)) => (Some(name), facts.root),
+            None => (None, String::new()),
+        };
         let address = address.ok_or_else(|| HostError::Elsewhere {
             host: host.clone(),
             text: "the address of the machine is unknown; set address of the host".to_owned(),
@@ -279,6 +306,8 @@ impl SshHosts {
             state: ServiceState::Allocated,
             program: None,
             follow: FollowSpec::default(),
+            jail,
+            root: root.trim_end_matches('/').to_owned(),
             stop_signal: "TERM",
         };
         self.services.insert(wanted.service.clone(), service);
@@ -305,7 +334,8 @@ impl SshHosts {
 
     fn write_files(&self, spec: &ServiceSpec) -> Result<(), HostError> {
         self.with_service(&spec.name, |machine, service| {
-            let folder = service.allocated.files_dir.clone();
+            let folder = &service.allocated.files_dir;
+            let folder = PathBuf::from(format!("{}{}", service.root, folder.display()));
             let files = [(false, &spec.files), (true, &spec.secrets)];
             let files = files.into_iter().flat_map(|(is_secret, files)| {
                 files
@@ -502,8 +532,7 @@ impl Host for SshHosts {
         self.write_files(spec)?;
         self.check_ports(&spec.name)?;
         let started = self.with_service(&spec.name, |machine, service| {
-            let files_dir = service.allocated.files_dir.to_string_lossy();
-            let script = start_script(spec, service.id, &files_dir);
+            let script = start_script(spec, service);
             Ok(machine.run(&script)?.contains_key("main"))
         })?;
         let host = self.services.get_mut(&spec.name).map(|service| {
@@ -534,7 +563,10 @@ impl Host for SshHosts {
         if service.state != ServiceState::Running {
             return Err(ended("not running".to_owned(), String::new()));
         }
-        match self.check(name) {
+        let checked = self
+            .check(name)
+            .and_then(|check| self.or_daemon(name, check));
+        match checked {
             Ok(check) if check.runs() => Ok(()),
             Ok(check) => {
                 let status = check.status().unwrap_or_default();
@@ -560,7 +592,21 @@ impl Host for SshHosts {
         if is_reachable {
             return probe.run();
         }
-        let bound = self.with_service(name, |machine, _| Ok(machine.is_bound(&probe.endpoint)?));
+        let bound = self.with_service(name, |machine, service| {
+            let mut endpoint = probe.endpoint.clone();
+            // The socket of a jail is found by its path outside.
+            if let Endpoint::Unix(path) = &mut endpoint {
+                let occupied = machine.occupied()?;
+                let outside = format!("{}{}", service.root, path.display());
+                let is_bound = occupied.has(&endpoint)
+                    || occupied.has(&Endpoint::Unix(PathBuf::from(&outside)));
+                if is_bound {
+                    machine.open_socket(&outside)?;
+                }
+                return Ok(is_bound);
+            }
+            Ok(machine.is_bound(&endpoint)?)
+        });
         match bound {
             Ok(true) => Ok(None),
             Ok(false) => Err(ProbeFailure::Remote(match &probe.endpoint {
@@ -677,8 +723,25 @@ impl Host for SshHosts {
     fn environment(&mut self) -> Environment {
         let mut all = self.inner.environment();
         for (name, service) in &self.services {
-            if service.state == ServiceState::Running {
-                all.hosted.insert(name.clone(), service.host.clone());
+            if service.state != ServiceState::Running {
+                continue;
+            }
+            all.hosted.insert(name.clone(), service.host.clone());
+            let facts = self.with_service(name, |machine, service| {
+                let facts = machine.facts()?;
+                let program = match &service.program {
+                    Some((program, path)) if service.jail.is_none() => {
+                        machine.program(program, path.as_deref())?
+                    }
+                    _ => None,
+                };
+                Ok((facts, program))
+            });
+            // A loss is reported at the end of the trial.
+            if let Ok((facts, program)) = facts {
+                all.hosts.insert(service.host.clone(), facts);
+                let programs = program.into_iter().collect();
+                all.services.insert(name.clone(), programs);
             }
         }
         all

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use prony_plan::service::Endpoint;
 use prony_plan::ssh_host::SshHost;
 use prony_plan::watch_spec::RemoteService;
 
-use super::parse::{self, OccupiedPorts};
+use super::parse::{self, JailFacts, OccupiedPorts};
 use super::service::ServiceCheck;
+use crate::environment::{MachineFacts, Program, version_arguments};
 use crate::host::remote::{
-    CONNECT_TIMEOUT, RemoteConnection, RemoteError, Sections, Shell, SshTarget, quoted, section,
-    token,
+    CONNECT_TIMEOUT, RemoteConnection, RemoteError, RemoteSystem, Sections, Shell, SshTarget,
+    quoted, section, token,
 };
 
 /// The remote end: session and keeper.
@@ -37,6 +39,8 @@ pub(super) enum MachineError {
     Folder(String),
     /// A file could not be written.
     File { path: String, available: String },
+    /// A jail doesn't exist or can't be created, for this reason.
+    Jail(String),
 }
 
 impl fmt::Display for MachineError {
@@ -54,6 +58,7 @@ impl fmt::Display for MachineError {
                 }
                 Ok(())
             }
+            MachineError::Jail(reason) => f.write_str(reason),
         }
     }
 }
@@ -70,6 +75,8 @@ pub(super) struct SshMachine {
     connection: RemoteConnection,
     /// Folder of the session on the machine.
     pub(super) folder: String,
+    /// Random part of the names of files and jails.
+    token: String,
     /// Address at which services listen.
     pub(super) address: Option<IpAddr>,
     /// Address of this machine, as the other one sees it.
@@ -94,11 +101,12 @@ impl SshMachine {
             destination: &host.destination,
             sudo: host.sudo,
         };
-        let mut shell = Shell::start(target, &script, EXIT_TIMEOUT)?;
+        let mut shell = Shell::start(target, &script)?;
         let greeting = shell.response(CONNECT_TIMEOUT)?;
         if let Some(reason) = greeting.get("refused") {
             return Err(MachineError::Folder(reason.trim().to_owned()));
         }
+        shell.set_exit_timeout(EXIT_TIMEOUT);
         shell.keep_alive(BEAT_INTERVAL);
         let peer = parse::ssh_connection(section(&greeting, "peer"));
         let (own_address, address) = peer.unzip();
@@ -108,6 +116,7 @@ impl SshMachine {
             connection: RemoteConnection::greeted(shell, &greeting)?,
             address: host.address.or(address),
             own_address,
+            token,
             followed: BTreeMap::new(),
             next_id: 0,
         })
@@ -222,7 +231,128 @@ impl SshMachine {
         self.connection.complete(&self.followed)
     }
 
-    pub(super) fn system(&self) -> crate::host::remote::RemoteSystem {
+    pub(super) fn system(&self) -> RemoteSystem {
         self.connection.system
+    }
+
+    /// Makes the processes that listen on a port a part of a service whose first process has ended.
+    /// Returns true if there are any.
+    pub(super) fn adopt(&mut self, id: u32, port: u16) -> Result<bool, RemoteError> {
+        let sections = self.run("\"${system}_listeners\"")?;
+        let holders = self.connection.system.holders(&sections, port);
+        if holders.is_empty() {
+            return Ok(false);
+        }
+        let pids: Vec<String> = holders.iter().map(i32::to_string).collect();
+        self.run(&format!("adopt {id} {}", pids.join(" ")))?;
+        Ok(true)
+    }
+
+    /// Returns a jail that exists.
+    pub(super) fn jail(&mut self, name: &str) -> Result<JailFacts, MachineError> {
+        if self.system() != RemoteSystem::FreeBsd {
+            let reason = "jails exist only on FreeBSD".to_owned();
+            return Err(MachineError::Jail(reason));
+        }
+        let sections = self.run(&format!("\"${{system}}_jail\" {}", quoted(name)))?;
+        parse::jail(section(&sections, "jail"))
+            .ok_or_else(|| MachineError::Jail(format!("there is no jail \"{name}\"")))
+    }
+
+    /// Creates a jail that is removed with the service.
+    pub(super) fn make_jail(
+        &mut self,
+        id: u32,
+        root: &str,
+    ) -> Result<(String, JailFacts), MachineError> {
+        let name = format!("prony_{}_{id}", self.token);
+        let script = format!(
+            "undo {id} 'FreeBSD_remove_jail {name}'\n\"${{system}}_make_jail\" {name} {}",
+            quoted(root)
+        );
+        let sections = self.run(&script)?;
+        match self.jail(&name) {
+            Err(MachineError::Jail(_)) if self.system() == RemoteSystem::FreeBsd => {
+                let complaint = section(&sections, "complaint").trim();
+                Err(MachineError::Jail(format!(
+                    "no jail can be created from {root}: {complaint}"
+                )))
+            }
+            jail => Ok((name, jail?)),
+        }
+    }
+
+    /// Creates the folder of a service. In a jail, it is below the jail's root, and removed with
+    /// the service. Returns its path as the service sees it.
+    pub(super) fn make_service_folder(
+        &mut self,
+        id: u32,
+        root: Option<&str>,
+    ) -> Result<String, MachineError> {
+        let Some(root) = root else {
+            let path = format!("{}/{id}", self.folder);
+            self.make_folders(&[path.clone()].into())?;
+            return Ok(path);
+        };
+        let path = format!("/tmp/prony-{}-{id}", self.token);
+        let outside = format!("{}{path}", root.trim_end_matches('/'));
+        let remove = format!("rm -rf {}*", quoted(&outside));
+        self.run(&format!("undo {id} {}", quoted(&remove)))?;
+        self.make_folders(&[outside].into())?;
+        Ok(path)
+    }
+
+    /// Lets every user connect to a UNIX socket. Many servers allow only their own user.
+    pub(super) fn open_socket(&mut self, path: &str) -> Result<(), RemoteError> {
+        self.run(&format!("chmod 666 {}", quoted(path))).map(drop)
+    }
+
+    /// Returns facts about the machine.
+    pub(super) fn facts(&mut self) -> Result<MachineFacts, RemoteError> {
+        let system = self.system();
+        let names = match system {
+            RemoteSystem::Linux => crate::system::SYSCTLS.join(" "),
+            RemoteSystem::FreeBsd => parse::FREEBSD_SYSCTLS.join(" "),
+        };
+        let sections = self.run(&format!("\"${{system}}_facts\" {names}"))?;
+        Ok(parse::facts(system, &sections))
+    }
+
+    /// Returns facts about a program. `path` is the value of `PATH` that the plan sets.
+    pub(super) fn program(
+        &mut self,
+        program: &str,
+        path: Option<&str>,
+    ) -> Result<Option<Program>, RemoteError> {
+        let path = path.map_or_else(String::new, |path| format!("PATH={}; ", quoted(path)));
+        let name = Path::new(program)
+            .file_name()
+            .and_then(|name| name.to_str());
+        // Only well-known programs are run.
+        let version = match name.and_then(version_arguments) {
+            Some(arguments) => {
+                let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+                format!(
+                    "at version; \"$file\" {} 2>&1 </dev/null | head -c 16384",
+                    words.join(" ")
+                )
+            }
+            None => ":".to_owned(),
+        };
+        let script = format!(
+            "file=$({path}command -v -- {}) && {{ at file; echo \"$file\"; at sha256; \
+             \"${{system}}_sha256\" \"$file\"; {version}; }}",
+            quoted(program)
+        );
+        let sections = self.run(&script)?;
+        let file = section(&sections, "file").trim();
+        let version = section(&sections, "version").trim();
+        let sha256 = section(&sections, "sha256").split_whitespace().next();
+        Ok((!file.is_empty()).then(|| Program {
+            path: file.into(),
+            sha256: sha256.filter(|hash| hash.len() == 64).map(str::to_owned),
+            version: (!version.is_empty()).then(|| version.to_owned()),
+            libraries: Vec::new(),
+        }))
     }
 }

@@ -1,12 +1,14 @@
 //! Parsers of what commands on another machine print about ports, addresses and the machine itself.
 //! The commands are in `systems.sh`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use prony_plan::service::Endpoint;
 
+use crate::environment::MachineFacts;
 use crate::host::remote::{RemoteSystem, Sections, section};
+use crate::system::proc_files;
 
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
@@ -168,4 +170,226 @@ fn linux_local_addresses(text: &str) -> Vec<IpAddr> {
         }
     }
     found
+}
+
+/// Root folder and addresses of a jail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct JailFacts {
+    pub(super) root: String,
+    /// Addresses of its own; empty if it uses those of the machine.
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// Parses the output of `jls -n`, which is `path=/usr/jails/web ip4.addr=10.0.0.3,10.0.0.4`.
+pub(super) fn jail(text: &str) -> Option<JailFacts> {
+    let (mut root, mut addresses) = (None, Vec::new());
+    for word in text.split_whitespace() {
+        match word.split_once('=') {
+            Some(("path", path)) => root = Some(path.trim_matches('"').to_owned()),
+            Some(("ip4.addr" | "ip6.addr", list)) => {
+                addresses.extend(list.split(',').filter_map(|it| it.parse::<IpAddr>().ok()));
+            }
+            _ => {}
+        }
+    }
+    let root = root.filter(|root| root.starts_with('/'))?;
+    Some(JailFacts { root, addresses })
+}
+
+/// Parses the facts about a machine for `environment.json`.
+pub(super) fn facts(system: RemoteSystem, sections: &Sections) -> MachineFacts {
+    let text = |name: &str| section(sections, name);
+    let mut uname = text("uname").lines();
+    let mut word = || uname.next().unwrap_or_default().trim().to_owned();
+    let (kernel, architecture) = (word(), word());
+    let mut limits = text("limits").lines().map(|line| line.trim().parse().ok());
+    let mut limit = || limits.next().flatten();
+    let common = MachineFacts {
+        kernel,
+        architecture,
+        open_files: (limit(), limit()),
+        sysctls: pairs(text("sysctl")),
+        hardware_counters: "none: the machine is read over ssh".to_owned(),
+        ..MachineFacts::default()
+    };
+    match system {
+        RemoteSystem::Linux => {
+            let cpu = crate::system::cpu_facts(text("cpuinfo"));
+            let governor = text("governor").trim();
+            MachineFacts {
+                system: "Linux".to_owned(),
+                distribution: crate::system::distribution(text("distribution")),
+                cpu: cpu.model,
+                cores: cpu.cores,
+                virtualised: cpu.virtualised,
+                memory_bytes: proc_files::memory_bytes(text("meminfo")),
+                cpu_governor: (!governor.is_empty()).then(|| governor.to_owned()),
+                mitigations: pairs(text("mitigations")),
+                ..common
+            }
+        }
+        RemoteSystem::FreeBsd => {
+            let values = pairs(text("facts"));
+            let value = |name: &str| values.get(name).map_or("", String::as_str);
+            MachineFacts {
+                system: "FreeBSD".to_owned(),
+                distribution: format!("FreeBSD {}", text("distribution").trim()),
+                cpu: value("hw.model").to_owned(),
+                cores: value("hw.ncpu").parse().unwrap_or(0),
+                virtualised: !matches!(value("kern.vm_guest"), "" | "none"),
+                memory_bytes: value("hw.physmem").parse().unwrap_or(0),
+                ..common
+            }
+        }
+    }
+}
+
+/// Parses lines of `name: value`.
+fn pairs(text: &str) -> BTreeMap<String, String> {
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(": ")?;
+        let value: Vec<&str> = value.split_whitespace().collect();
+        Some((name.to_owned(), value.join(" ")))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+/// Kernel settings of FreeBSD that affect servers.
+pub(super) const FREEBSD_SYSCTLS: [&str; 14] = [
+    "kern.ipc.maxsockbuf",
+    "kern.ipc.soacceptqueue",
+    "kern.maxfiles",
+    "kern.maxfilesperproc",
+    "kern.timecounter.hardware",
+    "net.inet.ip.portrange.first",
+    "net.inet.ip.portrange.last",
+    "net.inet.tcp.cc.algorithm",
+    "net.inet.tcp.functions_default",
+    "net.inet.tcp.msl",
+    "net.inet.tcp.recvspace",
+    "net.inet.tcp.sendspace",
+    "net.inet.tcp.syncache.hashsize",
+    "net.inet.tcp.syncookies",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sections(of: &[(&str, &str)]) -> Sections {
+        let own = of.iter();
+        own.map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect()
+    }
+
+    fn addresses_of(system: RemoteSystem, of: &[(&str, &str)]) -> Vec<String> {
+        let addresses = addresses(system, &sections(of));
+        addresses.iter().map(IpAddr::to_string).collect()
+    }
+
+    #[test]
+    fn occupied_ports_of_linux() {
+        let tcp = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n\
+            \x20  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 1\n\
+            \x20  1: 0100007F:1F91 0100007F:D431 01 00000000:00000000 00:00000000 00000000  0 0 2\n\
+            \x20  0: 00000000000000000000000001000000:0050 0:0000 0A 0:0 00:0 0 0 0 3\n";
+        let udp =
+            "  sl  local_address rem_address   st\n  72: 00000000:01BB 00000000:0000 07 0:0\n";
+        let unix = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 25 /run/a b.sock\n\
+            0000: 00000003 00000000 00000000 0001 03 26 /run/connected\n\
+            0000: 00000003 00000000 00010000 0001 03 26\n";
+        let all = sections(&[("tcp", tcp), ("udp", udp), ("unix", unix)]);
+        let occupied = occupied(RemoteSystem::Linux, &all);
+        assert_eq!(occupied.tcp, [80, 8080].into());
+        assert_eq!(occupied.udp, [443].into());
+        assert_eq!(occupied.unix, ["/run/a b.sock".to_owned()].into());
+    }
+
+    #[test]
+    fn occupied_ports_of_freebsd() {
+        // The columns of sockstat(1).
+        let text = "USER     COMMAND    PID   FD  PROTO  LOCAL ADDRESS         FOREIGN ADDRESS\n\
+            www      nginx      812   6   tcp4   *:80                  *:*\n\
+            www      nginx      812   7   tcp6   *:443                 *:*\n\
+            bind     named      700   20  udp46  10.0.0.2:53           *:*\n\
+            USER     COMMAND    PID   FD  PROTO  ADDRESS\n\
+            root     devd       500   4   stream /var/run/devd.pipe\n";
+        let occupied = occupied(RemoteSystem::FreeBsd, &sections(&[("sockets", text)]));
+        assert_eq!(occupied.tcp, [80, 443].into());
+        assert_eq!(occupied.udp, [53].into());
+        assert_eq!(occupied.unix, ["/var/run/devd.pipe".to_owned()].into());
+    }
+
+    #[test]
+    fn addresses_of_both_systems() {
+        let fib = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n\
+            Local:\n           |-- 10.0.0.2\n              /32 host LOCAL\n\
+            \x20          |-- 10.0.0.255\n              /32 link BROADCAST\n";
+        let inet6 = "00000000000000000000000000000001 01 80 10 80       lo\nx 01\n";
+        assert_eq!(
+            addresses_of(RemoteSystem::Linux, &[("fib", fib), ("inet6", inet6)]),
+            ["10.0.0.2", "::1"]
+        );
+        let ifconfig = "em0: flags=8843<UP,BROADCAST,RUNNING> metric 0 mtu 1500\n\
+            \tether 00:0c:29:aa:bb:cc\n\
+            \tinet 10.0.0.2 netmask 0xffffff00 broadcast 10.0.0.255\n\
+            \tinet6 fe80::1%em0 prefixlen 64 scopeid 0x1\n";
+        assert_eq!(
+            addresses_of(RemoteSystem::FreeBsd, &[("inet", ifconfig)]),
+            ["10.0.0.2", "fe80::1"]
+        );
+    }
+
+    #[test]
+    fn cores_of_both_systems() {
+        assert_eq!(cores("Cpus_allowed_list:\t0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(cores("pid 812 mask: 0, 1, 3\n"), [0, 1, 3]);
+        assert_eq!(
+            cores("Cpus_allowed_list: 0-99999999999"),
+            <[usize; 0]>::default()
+        );
+        assert_eq!(cores("x"), <[usize; 0]>::default());
+    }
+
+    #[test]
+    fn jails_and_connections() {
+        let web = jail("path=/usr/jails/web ip4.addr=10.0.0.3,10.0.0.4 ip6.addr=-\n").unwrap();
+        assert_eq!(web.root, "/usr/jails/web");
+        assert_eq!(web.addresses.len(), 2);
+        assert_eq!(jail("jls: jail \"web\" not found"), None);
+        let (own, other) = ssh_connection("10.0.0.1 40000 10.0.0.2 22\n").unwrap();
+        assert_eq!(
+            own.to_string() + " " + &other.to_string(),
+            "10.0.0.1 10.0.0.2"
+        );
+        let (_, other) = ssh_connection("fe80::2%em0 1 ::ffff:10.0.0.2 22").unwrap();
+        assert_eq!(other.to_string(), "10.0.0.2");
+        assert_eq!(ssh_connection(""), None);
+        let df =
+            "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/a 100 60 40 60% /\n";
+        assert_eq!(available_kib(df).as_deref(), Some("40"));
+        assert_eq!(available_kib("df: not found"), None);
+    }
+
+    #[test]
+    fn facts_of_freebsd() {
+        let all = sections(&[
+            ("uname", "14.1-RELEASE\namd64\n"),
+            ("distribution", "14.1-RELEASE-p3\n"),
+            (
+                "facts",
+                "hw.model: Intel(R) Xeon(R) CPU E5-2670\nhw.ncpu: 4\nhw.physmem: 8589934592\n\
+                 kern.vm_guest: none\n",
+            ),
+            ("limits", "117504\nunlimited\n"),
+            ("sysctl", "kern.ipc.soacceptqueue: 128\n"),
+        ]);
+        let facts = facts(RemoteSystem::FreeBsd, &all);
+        assert_eq!(facts.distribution, "FreeBSD 14.1-RELEASE-p3");
+        assert_eq!((facts.cores, facts.memory_bytes), (4, 8 << 30));
+        assert!(!facts.virtualised);
+        assert_eq!(facts.open_files, (Some(117_504), None));
+        assert_eq!(facts.sysctls["kern.ipc.soacceptqueue"], "128");
+    }
 }

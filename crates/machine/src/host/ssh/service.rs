@@ -21,10 +21,14 @@ pub(super) struct SshService {
     /// after its log was fetched.
     pub(super) log: Option<PathBuf>,
     pub(super) state: ServiceState,
-    /// Program and `PATH` of the service, for the facts in its environment.
+    /// Program of the service and the `PATH` that the plan sets, for the facts in its environment.
     pub(super) program: Option<(String, Option<String>)>,
     /// Processes that the plan names.
     pub(super) follow: FollowSpec,
+    /// Name of the jail in which the service runs; `None` without one.
+    pub(super) jail: Option<String>,
+    /// Root folder of the jail; empty without one. It precedes the paths that the service sees.
+    pub(super) root: String,
     /// Name of the signal that stops the service.
     pub(super) stop_signal: &'static str,
 }
@@ -116,17 +120,30 @@ pub(super) fn signal_name(signal: i32) -> Option<&'static str> {
 }
 
 /// Returns the script that defines the service's function and calls it.
-pub(super) fn start_script(spec: &ServiceSpec, id: u32, files_dir: &str) -> String {
+pub(super) fn start_script(spec: &ServiceSpec, service: &SshService) -> String {
+    let id = service.id;
+    let files_dir = service.allocated.files_dir.to_string_lossy();
     let mut script = format!("service_{id}() {{\n");
     let cwd = match spec.cwd.to_str() {
         Some(cwd) if !cwd.is_empty() => cwd,
-        _ => files_dir,
+        _ => &files_dir,
     };
-    script += &format!("cd {} || exit 126\n", quoted(cwd));
+    let mut words = Vec::new();
+    match &service.jail {
+        None => script += &format!("cd {} || exit 126\n", quoted(cwd)),
+        Some(jail) => {
+            let enter = "cd \"$1\" && shift && exec \"$@\"";
+            words.extend(["jexec".to_owned(), quoted(jail), "/bin/sh".to_owned()]);
+            words.extend(["-c".to_owned(), quoted(enter), "sh".to_owned(), quoted(cwd)]);
+        }
+    }
+    if !spec.cores.is_empty() {
+        let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
+        words.extend(["$on_cores".to_owned(), cores.join(",")]);
+    }
     if let Some(files) = spec.open_files {
         script += &format!("ulimit -n {files} || exit 126\n");
     }
-    let mut words = Vec::new();
     if let Some(folder) = &spec.library_path {
         let folder = quoted(&folder.to_string_lossy());
         let existing = match spec.env.get("LD_LIBRARY_PATH") {
@@ -151,13 +168,7 @@ pub(super) fn start_script(spec: &ServiceSpec, id: u32, files_dir: &str) -> Stri
     }
     words.extend(spec.command.iter().map(|word| quoted(word)));
     let command = words.join(" ");
-    script += &if spec.cores.is_empty() {
-        format!("exec $fresh {command}\n")
-    } else {
-        let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
-        let cores = cores.join(",");
-        format!("\"${{system}}_on_cores\" {cores} $fresh {command}\n")
-    };
+    script += &format!("exec $fresh {command}\n");
     script += &format!("}}\nlaunch {id}\n");
     script
 }

@@ -18,7 +18,8 @@ folder=$base/prony-$token
 # A shell without job control makes services ignore these signals.
 fresh='env --default-signal=INT,QUIT'
 $fresh true 2>/dev/null || fresh=
-known= undo= services= ticker=
+eval "on_cores=\$${system}_on_cores"
+known= undone= services= ticker=
 
 # Called at each request: tells the keeper that prony lives.
 sign() { echo beat >&4; }
@@ -120,8 +121,29 @@ end() {
   [ -z "$members" ] || kill -s KILL $members
 }
 
+# Tells the keeper what to do at the end, and does it when the service is forgotten.
+undo() {
+  eval "undo_$1=\"\${undo_$1-}\$2; \""
+  echo "undo $2" >&4
+}
+
+# Makes a process and what descends from it a part of a service whose first process has ended.
+adopt() {
+  service=$1; shift
+  "${system}_table"
+  for id; do
+    for entry in $table; do
+      case $entry in
+        "$id:"*) eval "known_$service=\"\${known_$service-} $id=\${entry#*:*:*:*:*:}\"" ;;
+      esac
+    done
+  done
+  eval "echo \"known $service \$known_$service\"" >&4
+}
+
 # Removes what an ended service has left.
 forget() {
+  eval "eval \"\${undo_$1-}\""
   rm -rf "$folder/$1" "$folder/$1."*
   eval "known_$1="
   echo "known $1" >&4
@@ -181,7 +203,7 @@ sweep() {
     tries=$((tries + 1))
     [ "$tries" -lt 2 ] || sleep 1
   done
-  eval "$undo"
+  eval "$undone"
   cd / && rm -rf "$folder"
   for entry in $table; do
     case $entry in
@@ -203,7 +225,7 @@ keep() {
         case " $services " in *" $service "*) ;; *) services="$services $service" ;; esac
         eval "known_$service=\${rest#\"\$service\"}"
         ;;
-      undo) undo="$undo$rest
+      undo) undone="$undone$rest
 " ;;
       ticker) ticker=$rest ;;
       end) break ;;

@@ -13,7 +13,7 @@ use crate::system::inspect::{LoadedProgram, programs};
 use crate::system::proc_files;
 
 /// Kernel settings that affect servers and loads.
-const SYSCTLS: [&str; 22] = [
+pub(crate) const SYSCTLS: [&str; 22] = [
     "fs.file-max",
     "kernel.numa_balancing",
     "kernel.randomize_va_space",
@@ -60,33 +60,20 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
 fn machine() -> MachineFacts {
     let name = rustix::system::uname();
     let words = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let cpu = read_small_file("/proc/cpuinfo").unwrap_or_default();
-    let cpu_field = |wanted: &str| {
-        cpu.lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(key, _)| key.trim() == wanted)
-            .map(|(_, value)| value.trim())
-    };
+    let cpu = cpu_facts(&read_small_file("/proc/cpuinfo").unwrap_or_default());
     let limits = rustix::process::getrlimit(Resource::Nofile);
     MachineFacts {
         system: words(name.sysname()),
         distribution: distribution(&read_small_file("/etc/os-release").unwrap_or_default()),
         kernel: words(name.release()),
         architecture: words(name.machine()),
-        cpu: cpu_field("model name")
-            .or_else(|| cpu_field("Model"))
-            .unwrap_or_default()
-            .to_owned(),
-        cores: cpu
-            .lines()
-            .filter(|line| line.starts_with("processor"))
-            .count(),
+        cpu: cpu.model,
+        cores: cpu.cores,
         memory_bytes: proc_files::memory_bytes(
             &read_small_file("/proc/meminfo").unwrap_or_default(),
         ),
         cpu_governor: read_small_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        virtualised: cpu_field("flags")
-            .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+        virtualised: cpu.virtualised,
         hardware_counters: String::new(),
         open_files: (limits.current, limits.maximum),
         sysctls: sysctls(),
@@ -100,7 +87,35 @@ pub(crate) fn memory_available_bytes() -> Option<u64> {
     proc_files::memory_available_bytes(&read_small_file("/proc/meminfo")?)
 }
 
-fn distribution(os_release: &str) -> String {
+/// What `/proc/cpuinfo` reports.
+pub(crate) struct CpuFacts {
+    pub(crate) model: String,
+    pub(crate) cores: usize,
+    pub(crate) virtualised: bool,
+}
+
+/// Parses `/proc/cpuinfo`.
+pub(crate) fn cpu_facts(text: &str) -> CpuFacts {
+    let field = |wanted: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == wanted)
+            .map(|(_, value)| value.trim())
+    };
+    let model = field("model name").or_else(|| field("Model"));
+    let flags = field("flags").unwrap_or_default();
+    CpuFacts {
+        model: model.unwrap_or_default().to_owned(),
+        cores: text
+            .lines()
+            .filter(|line| line.starts_with("processor"))
+            .count(),
+        virtualised: flags.split_whitespace().any(|flag| flag == "hypervisor"),
+    }
+}
+
+/// Returns the name of the distribution in `/etc/os-release`.
+pub(crate) fn distribution(os_release: &str) -> String {
     let line = os_release
         .lines()
         .find_map(|line| line.strip_prefix("PRETTY_NAME="));

@@ -19,7 +19,7 @@ use prony_plan::service::PortProtocol;
 use super::proc_files;
 use super::process::{PortHolder, Process, ProcessTable};
 
-pub(crate) use facts::{environment, memory_available_bytes};
+pub(crate) use facts::{SYSCTLS, cpu_facts, distribution, environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};
 
 /// Returns the ID of the current boot; empty if the kernel doesn't report it.

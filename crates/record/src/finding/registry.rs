@@ -113,6 +113,8 @@ registry! {
     CapacityUnknown "capacity-unknown" => trial::CAPACITY_UNKNOWN, trial::CapacityUnknown;
     TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST, trial::TelemetryLost;
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED, trial::CryptoUnaccelerated;
+    RoundTripDeviates "round-trip-deviates" => trial::ROUND_TRIP_DEVIATES, trial::RoundTripDeviates;
+    LinkOverloaded "link-overloaded" => trial::LINK_OVERLOADED, trial::LinkOverloaded;
     NotIdle "not-idle" => trial::NOT_IDLE, trial::NotIdle;
 
     UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS, experiment::UnexpectedStatus;

@@ -227,12 +227,12 @@ fn concluded(verdict: &Value) -> Option<Conclusion> {
 }
 
 /// A temporary folder, removed on drop.
-struct TemporaryFolder {
-    path: PathBuf,
+pub(super) struct TemporaryFolder {
+    pub(super) path: PathBuf,
 }
 
 impl TemporaryFolder {
-    fn new() -> Result<TemporaryFolder, String> {
+    pub(super) fn new() -> Result<TemporaryFolder, String> {
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("prony-verify-{}-{number}", std::process::id());

@@ -13,6 +13,7 @@ mod interleave;
 mod pacing;
 mod power;
 mod program;
+mod round_trips;
 mod saturation;
 mod stall;
 
@@ -70,6 +71,11 @@ const CHECKS: &[Check] = &[
         name: "capacity",
         shows: "intervals contain the theoretical capacity of an M/D/1 queue at three limits",
         run: capacity::run,
+    },
+    Check {
+        name: "round-trips",
+        shows: "connecting, TLS and 0-RTT take their round trips over a link with 100 ms",
+        run: round_trips::run,
     },
 ];
 

@@ -10,7 +10,7 @@ pub(in crate::finding) const ROUND_TRIP_DEVIATES: FindingInfo = FindingInfo {
     seen: "The round-trip time of a link differed from the planned one before the load.",
     severities: &[(
         Warning,
-        "by more than 0.3 ms plus the jitter, or no response arrived",
+        "by more than 0.3 ms plus twice the jitter, or no response arrived",
     )],
     meaning: "Before each trial, 21 echo requests (ICMP) cross every link with a delay. The figures \
         have the median of their round-trip times. The load has at least this round-trip time \
@@ -35,13 +35,15 @@ figures! {
         emulator: String = same,
     }
     |it, _subject| {
-        let planned = number::time(it.planned_us as f64);
+        // The difference may be small, so the times have more digits than others.
+        let ms = |us: u64| format!("{} ms", number::fixed(us as f64 / 1e3, 2));
+        let planned = ms(it.planned_us);
         match it.measured_us {
             Some(measured) => format!(
                 "Before the load, the round-trip time of link \"{}\" was {}, and the plan asks for \
                  {planned}. Response times include the round-trip time that was measured.",
                 it.link,
-                number::time(measured as f64),
+                ms(measured),
             ),
             None => format!(
                 "The round-trip time of link \"{}\" could not be measured before the load: no echo \

@@ -206,7 +206,7 @@ fn links_are_described_with_what_was_measured() {
     };
     assert_eq!(
         Finding::of(Warning, &deviation).text,
-        "Before the load, the round-trip time of link \"wan\" was 23.4 ms, and the plan asks for 20.0 ms. \
+        "Before the load, the round-trip time of link \"wan\" was 23.40 ms, and the plan asks for 20.00 ms. \
          Response times include the round-trip time that was measured."
     );
     deviation.measured_us = None;

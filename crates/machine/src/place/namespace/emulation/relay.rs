@@ -17,6 +17,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::packet_schedule::{DirectionProperties, PacketCounts, PacketSchedule};
+use super::priority::prioritize_thread;
 
 /// Maximum length of a frame: the MTU of 1,500 bytes, and a header with two VLAN tags.
 const FRAME_BYTES_MAX: usize = 1_522;
@@ -129,9 +130,7 @@ impl Drop for Relay {
     }
 }
 
-/// Binds the thread to its core, and lets it run before the load and the services. The kernel would
-/// delay packets in an interrupt, which also precedes all processes. Without the permission for
-/// this, the relay works, but is late more often.
+/// Binds the thread to its core, and lets it run before the load and the services.
 fn prepare_thread(core: Option<usize>) -> io::Result<()> {
     if let Some(core) = core {
         let mut cores = CpuSet::new();
@@ -141,17 +140,7 @@ fn prepare_thread(core: Option<usize>) -> io::Result<()> {
         cores.set(core);
         sched_setaffinity(None, &cores)?;
     }
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the parameters are a whole `sched_param`, and 0 means this thread.
-    let scheduled = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) };
-    if scheduled != 0 {
-        // SAFETY: the calls take no pointers. 0 means this thread. The timer slack delays the end
-        // of a wait by up to 50 µs by default.
-        unsafe {
-            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-            libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        }
-    }
+    prioritize_thread();
     Ok(())
 }
 

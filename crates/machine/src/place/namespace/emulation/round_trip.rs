@@ -12,6 +12,8 @@ use rustix::net::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
+use super::priority::prioritize_thread;
+
 /// Number of echo requests.
 const REQUESTS: u16 = 21;
 
@@ -33,7 +35,8 @@ pub(super) struct RoundTrips {
     pub(super) responses: u16,
 }
 
-/// Measures the round-trip time from the namespace of the calling thread to `address`.
+/// Measures the round-trip time from the namespace of the calling thread to `address`. Raises the
+/// priority of the thread, because the time until it notices a response would be included.
 ///
 /// # Errors
 /// The socket can't be created or used.
@@ -42,12 +45,13 @@ pub(super) fn measure(
     planned: Duration,
     jitter: Duration,
 ) -> io::Result<RoundTrips> {
+    prioritize_thread();
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let protocol = Some(ipproto::ICMP);
     let socket = socket_with(AddressFamily::INET, SocketType::RAW, flags, protocol)?;
     let identifier = std::process::id() as u16;
     // Requests that follow each other closely would be kept in order, which lengthens the jitter.
-    let interval = (jitter * 2).clamp(INTERVAL_MIN, INTERVAL_MAX);
+    let interval = (jitter * 4).clamp(INTERVAL_MIN, INTERVAL_MAX);
     let mut sent = Vec::new();
     let mut times: Vec<Option<Duration>> = vec![None; usize::from(REQUESTS)];
     let began = now();

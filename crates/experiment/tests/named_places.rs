@@ -19,7 +19,7 @@ use prony_machine::telemetry::LinkTraffic;
 use prony_plan::Plan;
 use prony_plan::service::PlaceKind;
 use prony_plan::topology::{
-    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
+    AddressBlock, LinkEnd, LinkRate, NamedPlace, NetworkLink, PacketShare, Topology,
 };
 use prony_stats::Metric;
 
@@ -120,6 +120,7 @@ fn chain() -> Topology {
             ends: [end(a, 1), end(b, 2)],
             rate,
             loss: None,
+            emulation: None,
         }
     };
     let rate = Some(LinkRate::new(20_000_000));
@@ -278,8 +279,8 @@ fn a_lossy_link_drops_its_share_each_way_and_others_drop_nothing() {
     const SENT: usize = 4_000;
     let mut lab = Lab::new();
     let mut topology = chain();
-    (topology.links[0].rate, topology.links[0].loss) = (None, LinkLoss::parse("10%").ok());
-    topology.links[1].loss = LinkLoss::parse("0%").ok();
+    (topology.links[0].rate, topology.links[0].loss) = (None, PacketShare::parse("10%").ok());
+    topology.links[1].loss = PacketShare::parse("0%").ok();
     lab.host.allocate(&[], &topology).unwrap();
     let [clients, front, back] = [CLIENTS, FRONT, BACK].map(|place| lab.netns_handle(place));
     assert_eq!(

@@ -25,6 +25,9 @@ pub struct Environment {
     /// Kernel settings of named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PlaceFacts>,
+    /// Emulated links.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, LinkFacts>,
     /// Facts about other machines that run services, by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, MachineFacts>,
@@ -40,6 +43,13 @@ pub struct PlaceFacts {
     pub sysctls: BTreeMap<String, String>,
     /// Skipped settings, each with the reason.
     pub not_applicable: BTreeMap<String, String>,
+}
+
+/// Facts about an emulated link.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LinkFacts {
+    /// The emulator: `kernel` or `relay`.
+    pub emulator: String,
 }
 
 /// Facts about a machine, including settings that affect servers.

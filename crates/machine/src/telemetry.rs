@@ -320,6 +320,9 @@ pub struct TelemetrySample {
     pub hosts: BTreeMap<String, HostSample>,
     /// Traffic of each link between named places since the start of the trial.
     pub links: BTreeMap<String, LinkTraffic>,
+    /// Round-trip times of emulated links, in microseconds, measured before the load.
+    #[serde(default)]
+    pub round_trips_us: BTreeMap<String, f64>,
     /// Time that it took to read the sample.
     pub cost: Duration,
 }

@@ -20,7 +20,8 @@ use prony_plan::service::{
     AllocatedService, Allocation, Endpoint, ListenKind, PlaceKind, ResourceLimits, ServiceSpec,
 };
 use prony_plan::topology::{
-    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
+    AddressBlock, EmulatorChoice, LinkEmulation, LinkEnd, LinkRate, NamedPlace, NetworkLink,
+    PacketShare, Topology,
 };
 
 /// Timeout for every wait. It is long enough for a busy machine.
@@ -86,7 +87,11 @@ fn topology() -> Topology {
             ends: [end(0, 1), end(1, 2)],
             rate: Some(LinkRate::new(100_000_000)),
             // The loss is so rare that no request of this test waits for a retransmission.
-            loss: LinkLoss::parse("0.0001%").ok(),
+            loss: PacketShare::parse("0.0001%").ok(),
+            emulation: Some(LinkEmulation {
+                emulator: EmulatorChoice::Relay,
+                ..LinkEmulation::with_delays([Duration::from_millis(2); 2])
+            }),
         }],
     }
 }

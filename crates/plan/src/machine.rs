@@ -11,7 +11,7 @@ use prony_load::{LoadSettings, SpecError};
 pub use prony_stats::WorktreeChanges;
 
 use super::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
-use super::topology::AddressBlock;
+use super::topology::{AddressBlock, EmulatorChoice};
 
 /// The machine on which a plan is read. Tests simulate other machines.
 ///
@@ -71,6 +71,12 @@ pub trait PlanMachine: Debug + Send + Sync {
     /// # Errors
     /// The missing requirement, with a hint.
     fn check_losses(&self) -> Result<(), String>;
+
+    /// Checks that an emulator can provide the delay of links between named places.
+    ///
+    /// # Errors
+    /// The missing requirement, with a hint.
+    fn check_emulator(&self, emulator: EmulatorChoice) -> Result<(), String>;
 
     /// Divides kernel settings into those that exist per network namespace and all others.
     ///

@@ -347,15 +347,32 @@ fn place() -> Vec<ReferenceKey> {
 
 #[rustfmt::skip]
 fn link() -> Vec<ReferenceKey> {
-    use ValueType::{BitRate, List, Percent, Size, Time};
+    use ValueType::{BitRate, Cores, Count, List, Percent, Size, Time};
     vec![
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
         key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate limit in each direction"),
         key("burst", Size, "as many bytes as `rate` allows in 1 ms", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
-        key("latency", Time, "\"25ms\"", "\"50ms\"", "maximum queueing time of a packet, after \
-            which it is dropped; needs rate"),
+        key("queue", Time, "\"25ms\"", "\"50ms\"", "maximum time that a packet waits for the rate, \
+            after which it is dropped; needs rate (formerly `latency`)"),
+        key("round_trip", Time, "none", "\"20ms\"", "time that a packet and its response travel, \
+            half in each direction"),
+        key("delay", List, "none", "[\"5ms\", \"15ms\"]", "time that packets travel in each \
+            direction, or in the direction of `between` and in the other one; instead of round_trip"),
+        key("jitter", Time, "none", "\"2ms\"", "variation of the delay in each direction; packets \
+            keep their order"),
+        key("distribution", choice(&["uniform", "normal"]), "\"uniform\"", "\"normal\"", "distribution \
+            of the jitter: uniform (delay ± jitter), or normal (jitter is the standard deviation)"),
         key("loss", Percent, "none", "\"1%\"", "percentage of packets dropped at random in each \
             direction, 0% to 50%"),
+        key("loss_burst", Count, "losses are independent", "5", "mean number of packets that are \
+            lost in a row; needs loss"),
+        key("reorder", Percent, "none", "\"1%\"", "percentage of packets that skip the delay and \
+            overtake others; needs a delay"),
+        key("duplicate", Percent, "none", "\"0.1%\"", "percentage of packets that arrive twice"),
+        key("emulator", choice(&["auto", "kernel", "relay"]), "\"auto\"", "\"relay\"", "provides all \
+            of these but independent loss: the kernel's sch_netem, or a relay of prony; auto \
+            prefers the kernel"),
+        key("relay_core", Cores, "any", "1", "core on which the relay runs"),
         key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 \
         addresses of the two ends"),
     ]

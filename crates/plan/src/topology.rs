@@ -47,7 +47,52 @@ pub struct NetworkLink {
     /// Maximum rate in each direction; `None` means unlimited.
     pub rate: Option<LinkRate>,
     /// Random loss in each direction; `None` if the plan sets none.
-    pub loss: Option<LinkLoss>,
+    pub loss: Option<PacketShare>,
+    /// Delay and other properties that need an emulator; `None` if the plan sets none.
+    pub emulation: Option<LinkEmulation>,
+}
+
+/// Properties of a link that an emulator provides: the kernel's `sch_netem`, or prony's relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkEmulation {
+    /// Delay of packets from the first place to the second, and in the other direction.
+    pub delays: [Duration; 2],
+    /// Variation of the delay. Packets keep their order nevertheless.
+    pub jitter: Duration,
+    /// Distribution of the variation.
+    pub distribution: JitterDistribution,
+    /// Mean number of packets that are lost in a row; `None` if losses are independent.
+    pub loss_burst: Option<u32>,
+    /// Share of packets that skip the delay, and so overtake others.
+    pub reorder: PacketShare,
+    /// Share of packets that arrive twice.
+    pub duplicate: PacketShare,
+    /// Emulator that the plan names.
+    pub emulator: EmulatorChoice,
+    /// Core on which the relay runs; `None` means any.
+    pub relay_core: Option<usize>,
+}
+
+/// Distribution of the variation of a delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JitterDistribution {
+    /// Evenly distributed between the delay minus the jitter and the delay plus the jitter.
+    #[default]
+    Uniform,
+    /// Normally distributed; the jitter is the standard deviation.
+    Normal,
+}
+
+/// Emulator that a plan names for a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EmulatorChoice {
+    /// The kernel if it has `sch_netem`, otherwise the relay.
+    #[default]
+    Auto,
+    /// The kernel's `sch_netem`.
+    Kernel,
+    /// The relay, which forwards packets between two TAP devices.
+    Relay,
 }
 
 /// One end of a link.
@@ -68,13 +113,13 @@ pub struct LinkRate {
     /// Maximum burst after a pause, in bytes.
     pub burst_bytes: u64,
     /// Maximum queueing delay of a packet. Packets that would wait longer are dropped.
-    pub latency: Duration,
+    pub queue: Duration,
 }
 
-/// Probability with which each direction of a link drops a packet, independently of other packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkLoss {
-    /// Number of packets dropped per million.
+/// Share of a link's packets, such as those that are lost: a probability for each packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct PacketShare {
+    /// Number of packets per million.
     per_million: u32,
 }
 
@@ -138,7 +183,62 @@ impl NetworkLink {
     /// differ only in their loss.
     #[must_use]
     pub fn has_wire_frames(&self) -> bool {
-        self.rate.is_some() || self.loss.is_some()
+        self.rate.is_some() || self.loss.is_some() || self.emulation.is_some()
+    }
+
+    /// Returns the loss that is independent of other packets, and so needs no emulator.
+    #[must_use]
+    pub fn independent_loss(&self) -> Option<PacketShare> {
+        let has_bursts = |emulation: &LinkEmulation| emulation.loss_burst.is_some();
+        self.loss
+            .filter(|_| !self.emulation.as_ref().is_some_and(has_bursts))
+    }
+
+    /// Returns the loss that comes in bursts, and the mean number of packets in a burst.
+    #[must_use]
+    pub fn burst_loss(&self) -> Option<(PacketShare, u32)> {
+        let burst = self.emulation.as_ref()?.loss_burst?;
+        self.loss.map(|loss| (loss, burst))
+    }
+}
+
+impl LinkEmulation {
+    /// Largest delay of one direction.
+    pub const DELAY_MAX: Duration = Duration::from_secs(10);
+
+    /// Largest mean number of packets that are lost in a row.
+    pub const LOSS_BURST_MAX: u32 = 1_000;
+
+    /// Creates an emulation with these delays and nothing else.
+    #[must_use]
+    pub fn with_delays(delays: [Duration; 2]) -> Self {
+        Self {
+            delays,
+            jitter: Duration::ZERO,
+            distribution: JitterDistribution::default(),
+            loss_burst: None,
+            reorder: PacketShare::ZERO,
+            duplicate: PacketShare::ZERO,
+            emulator: EmulatorChoice::default(),
+            relay_core: None,
+        }
+    }
+
+    /// Returns the planned round-trip time.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        self.delays[0] + self.delays[1]
+    }
+}
+
+impl JitterDistribution {
+    /// Largest variation, as a multiple of the jitter.
+    #[must_use]
+    pub fn reach(self) -> u32 {
+        match self {
+            JitterDistribution::Uniform => 1,
+            JitterDistribution::Normal => 4,
+        }
     }
 }
 
@@ -164,8 +264,11 @@ impl fmt::Display for LinkValueError {
     }
 }
 
-impl LinkLoss {
-    /// Maximum loss, 50%.
+impl PacketShare {
+    /// Smallest share, 0%.
+    pub const ZERO: Self = Self { per_million: 0 };
+
+    /// Largest share, 50%.
     pub const MAX: Self = Self {
         per_million: 500_000,
     };
@@ -190,14 +293,14 @@ impl LinkLoss {
         })
     }
 
-    /// Returns the number of packets dropped per million.
+    /// Returns the number of packets per million.
     #[must_use]
     pub fn per_million(self) -> u32 {
         self.per_million
     }
 }
 
-impl fmt::Display for LinkLoss {
+impl fmt::Display for PacketShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}%", f64::from(self.per_million) / 1e4)
     }
@@ -208,14 +311,14 @@ impl LinkRate {
     /// sender.
     const BURST_BYTES_MIN: u64 = 10 * 1_514;
 
-    /// Creates a rate limit with the default latency (25 ms) and the default bucket size, which is
+    /// Creates a rate limit with the default queue (25 ms) and the default bucket size, which is
     /// the number of bytes that the rate allows in 1 ms.
     #[must_use]
     pub fn new(bits_per_s: u64) -> Self {
         Self {
             bits_per_s,
             burst_bytes: (bits_per_s / 8 / 1_000).max(Self::BURST_BYTES_MIN),
-            latency: Duration::from_millis(25),
+            queue: Duration::from_millis(25),
         }
     }
 
@@ -343,6 +446,7 @@ mod tests {
             ends: [end(a), end(b)],
             rate: None,
             loss: None,
+            emulation: None,
         }
     }
 
@@ -392,14 +496,14 @@ mod tests {
             ("0.0001%", 1, "0.0001%"),
             ("50%", 500_000, "50%"),
         ] {
-            let loss = LinkLoss::parse(text).unwrap();
+            let loss = PacketShare::parse(text).unwrap();
             assert_eq!(
                 (loss.per_million(), loss.to_string()),
                 (per_million, shown.to_owned())
             );
         }
         for wrong in ["", "1", "0.01", "51%", "-1%", "0.00001%", "NaN%", "few"] {
-            assert!(LinkLoss::parse(wrong).is_err(), "{wrong}");
+            assert!(PacketShare::parse(wrong).is_err(), "{wrong}");
         }
     }
 

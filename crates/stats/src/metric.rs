@@ -135,6 +135,9 @@ metrics! {
     /// Packets in both directions through the interfaces of the target's place, per request; only
     /// if no other service runs there.
     PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
+    /// Round-trip time of the link between the load and its target, in microseconds, measured before
+    /// the load; only for links with a delay.
+    LinkRoundTripUs = "link_round_trip_us", "round-trip time of the link", Micros, Neither, Ratio, Result;
     /// Fraction of the link's rate used in the busier direction, 0 to 1; only for links with a
     /// configured rate between named places.
     LinkUsedShare = "link_used_share", "link utilization", Share, Neither, Difference, Result;

@@ -12,33 +12,38 @@ const RESPONSE_BYTES: usize = 64 * 1024;
 const FLAG_REQUEST: u16 = 0x01;
 const FLAG_ACKNOWLEDGE: u16 = 0x04;
 const FLAG_DUMP: u16 = 0x300;
+const FLAG_EXCLUSIVE: u16 = 0x200;
 const FLAG_CREATE: u16 = 0x400;
 
 const TYPE_ERROR: u16 = 2;
 const TYPE_DONE: u16 = 3;
 
+/// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestKind {
+pub enum RequestKind {
     /// Requests one object.
     Get,
     /// Requests all objects.
     Dump,
     /// Creates or changes an object.
     Create,
+    /// Creates an object that doesn't exist yet.
+    CreateNew,
 }
 
 /// A request: its fixed part and its attributes.
 #[derive(Debug, Default)]
-pub(crate) struct Request(Vec<u8>);
+pub struct Request(Vec<u8>);
 
 impl Request {
     /// Creates a request from its fixed part, whose size must be a multiple of four.
-    pub(crate) fn new(fixed: &[u8]) -> Request {
+    pub fn new(fixed: &[u8]) -> Request {
         Request(fixed.to_vec())
     }
 
     /// Appends an attribute.
-    pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Request {
+    #[must_use]
+    pub fn attribute(mut self, kind: u16, value: &[u8]) -> Request {
         self.0
             .extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
@@ -52,8 +57,34 @@ impl Request {
     /// # Errors
     ///
     /// Returns the error that the kernel reports.
-    pub(crate) fn send(self, message_type: u16, kind: RequestKind) -> io::Result<Vec<Vec<u8>>> {
+    pub fn send(self, message_type: u16, kind: RequestKind) -> io::Result<Vec<Vec<u8>>> {
         self.send_to(libc::NETLINK_ROUTE, message_type, kind)
+    }
+
+    /// Returns the fixed part and the attributes, such as the value of an attribute that contains
+    /// other attributes.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the whole message, with the sequence number 0.
+    #[must_use]
+    pub fn message(&self, message_type: u16, kind: RequestKind) -> Vec<u8> {
+        let flags = FLAG_REQUEST
+            | match kind {
+                RequestKind::Get => 0,
+                RequestKind::Dump => FLAG_DUMP,
+                RequestKind::Create => FLAG_CREATE | FLAG_ACKNOWLEDGE,
+                RequestKind::CreateNew => FLAG_CREATE | FLAG_EXCLUSIVE | FLAG_ACKNOWLEDGE,
+            };
+        let mut message = Vec::with_capacity(HEADER + self.0.len());
+        message.extend_from_slice(&((HEADER + self.0.len()) as u32).to_ne_bytes());
+        message.extend_from_slice(&message_type.to_ne_bytes());
+        message.extend_from_slice(&flags.to_ne_bytes());
+        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(&self.0);
+        message
     }
 
     /// Like [`Request::send`], but for any protocol of netlink(7).
@@ -67,18 +98,7 @@ impl Request {
         message_type: u16,
         kind: RequestKind,
     ) -> io::Result<Vec<Vec<u8>>> {
-        let flags = FLAG_REQUEST
-            | match kind {
-                RequestKind::Get => 0,
-                RequestKind::Dump => FLAG_DUMP,
-                RequestKind::Create => FLAG_CREATE | FLAG_ACKNOWLEDGE,
-            };
-        let mut message = Vec::with_capacity(HEADER + self.0.len());
-        message.extend_from_slice(&((HEADER + self.0.len()) as u32).to_ne_bytes());
-        message.extend_from_slice(&message_type.to_ne_bytes());
-        message.extend_from_slice(&flags.to_ne_bytes());
-        message.extend_from_slice(&[0; 8]);
-        message.extend_from_slice(&self.0);
+        let message = self.message(message_type, kind);
         let socket = socket(protocol)?;
         // SAFETY: the pointer refers to the message, whose size is passed along.
         let sent = unsafe {

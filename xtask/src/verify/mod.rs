@@ -14,6 +14,7 @@ mod pacing;
 mod power;
 mod profile;
 mod program;
+mod round_trips;
 mod saturation;
 mod stall;
 
@@ -76,6 +77,11 @@ const CHECKS: &[Check] = &[
         name: "capacity",
         shows: "intervals contain the theoretical capacity of an M/D/1 queue at three limits",
         run: capacity::run,
+    },
+    Check {
+        name: "round-trips",
+        shows: "connecting, TLS and 0-RTT take their round trips over a link with 100 ms",
+        run: round_trips::run,
     },
 ];
 

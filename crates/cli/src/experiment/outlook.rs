@@ -14,7 +14,9 @@ use prony_machine::place::sort_settings;
 use prony_plan::service::{
     AllocatedService, Allocation, CPU_PERIOD_US, LimitKey, PlaceKind, PortProtocol, pick_endpoints,
 };
-use prony_plan::topology::{AddressBlock, Topology};
+use prony_plan::topology::{
+    AddressBlock, JitterDistribution, LinkEmulation, PacketShare, Topology,
+};
 use prony_plan::{LoadModel, Plan, PlanError, ResolvedService, ResolvedVariant};
 use prony_record::goals_phrase;
 use prony_record::redact;
@@ -312,6 +314,32 @@ fn settings_of(resolved: &ResolvedVariant) -> Vec<ShownSetting> {
     settings
 }
 
+/// Describes the delay of a link, and what else its emulator does.
+fn emulation_text(emulation: &LinkEmulation) -> String {
+    let ms = |time: Duration| number::trimmed(&number::time(time.as_secs_f64() * 1e6));
+    let [first, second] = emulation.delays;
+    let mut text = format!(", round trip {}", ms(emulation.round_trip()));
+    if first.abs_diff(second) > Duration::from_nanos(1) {
+        text.push_str(&format!(" ({} + {})", ms(first), ms(second)));
+    }
+    if emulation.jitter > Duration::ZERO {
+        let distribution = match emulation.distribution {
+            JitterDistribution::Uniform => "uniform",
+            JitterDistribution::Normal => "normal",
+        };
+        text.push_str(&format!(", {distribution} jitter {}", ms(emulation.jitter)));
+    }
+    for (share, word) in [
+        (emulation.reorder, "reordered"),
+        (emulation.duplicate, "duplicated"),
+    ] {
+        if share > PacketShare::ZERO {
+            text.push_str(&format!(", {share} {word}"));
+        }
+    }
+    text
+}
+
 /// Lists the named places with their settings, and the links between them.
 fn network_lines(topology: &Topology) -> Vec<(String, String)> {
     let mut lines = Vec::new();
@@ -338,12 +366,17 @@ fn network_lines(topology: &Topology) -> Vec<(String, String)> {
             .ends
             .map(|end| format!("{} ({})", topology.name(end.place), end.address));
         let rate = match link.rate {
-            Some(rate) => format!("{rate} each way, {} ms queue", rate.latency.as_millis()),
+            Some(rate) => format!("{rate} each way, {} ms queue", rate.queue.as_millis()),
             None => "no limit".to_owned(),
         };
         let loss = link.loss.map(|loss| format!(", {loss} loss each way"));
         let loss = loss.unwrap_or_default();
-        let text = format!("{a} to {b}, {rate}{loss}");
+        let burst = link.burst_loss();
+        let burst = burst.map(|(_, packets)| format!(" in bursts of {packets} packets"));
+        let burst = burst.unwrap_or_default();
+        let emulation = link.emulation.as_ref().map(emulation_text);
+        let emulation = emulation.unwrap_or_default();
+        let text = format!("{a} to {b}, {rate}{loss}{burst}{emulation}");
         lines.push((format!("link {}", link.name), text));
     }
     lines

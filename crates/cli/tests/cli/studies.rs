@@ -209,10 +209,49 @@ fn the_http3_study_runs_over_a_link_that_loses_packets() {
         ("timeout     = ", "requests = 60\ntimeout = "),
     ];
     let plan = short(&workdir, "http3", "network.toml", &changes);
-    let (_, records) = run(&workdir, &plan);
-    assert_eq!(records.len(), 6);
+    let (verdict, records) = run(&workdir, &plan);
+    assert_eq!(records.len(), 18);
     for (id, record) in &records {
-        assert_eq!(record.quic.is_some(), id.contains("3"), "{id}");
+        assert_eq!(record.quic.is_some(), id.contains("HTTP_3"), "{id}");
+    }
+    assert_round_trips(&verdict);
+}
+
+#[test]
+fn the_nginx_http2_study_runs_over_a_link_with_a_round_trip() {
+    let workdir = Workdir::new();
+    let changes = [
+        ("warmup   = \"2s\"", "warmup = \"300ms\""),
+        ("duration = \"8s\"", ""),
+        ("connections = 96", "connections = 6"),
+        ("connections = 16", "connections = 1"),
+        ("timeout     = ", "requests = 60\ntimeout = "),
+    ];
+    let plan = short(&workdir, "nginx-http2", "network.toml", &changes);
+    let (verdict, records) = run(&workdir, &plan);
+    assert_eq!(records.len(), 12);
+    for (id, record) in &records {
+        let version = if id.contains("HTTP_2") { "2" } else { "1.1" };
+        assert_eq!(record.negotiated.http.as_deref(), Some(version), "{id}");
+    }
+    assert_round_trips(&verdict);
+}
+
+/// Checks that the round-trip time of each variant's link was measured. It is at least the one in
+/// the variant's name.
+fn assert_round_trips(verdict: &serde_json::Value) {
+    for variant in verdict["variants"].as_array().unwrap() {
+        let name = variant["name"].as_str().unwrap();
+        let planned_us = match name {
+            name if name.contains("100ms") => 100_000.0,
+            name if name.contains("20ms") => 20_000.0,
+            _ => 0.0,
+        };
+        let measured = &variant["metrics"]["link_round_trip_us"]["median"];
+        assert!(
+            measured.as_f64().is_some_and(|us| us >= planned_us),
+            "{name}: {measured}"
+        );
     }
 }
 

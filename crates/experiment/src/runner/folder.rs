@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_machine::environment::{
-    ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program, ServiceSources,
+    ENVIRONMENT_SCHEMA, Environment, LinkFacts, MachineFacts, PlaceFacts, Program, ServiceSources,
 };
 use prony_plan::Plan;
 use prony_record::{Record, parse_stored, read_stored};
@@ -81,6 +81,9 @@ struct StoredEnvironment {
     /// Kernel settings of named places, by variant and then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
+    /// Emulated links, by variant and then by link.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    links: BTreeMap<String, BTreeMap<String, LinkFacts>>,
     /// Facts about other machines that run services, by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosts: BTreeMap<String, MachineFacts>,
@@ -102,6 +105,7 @@ impl Default for StoredEnvironment {
             services: BTreeMap::new(),
             sources: BTreeMap::new(),
             places: BTreeMap::new(),
+            links: BTreeMap::new(),
             hosts: BTreeMap::new(),
             hosted: BTreeMap::new(),
         }
@@ -454,6 +458,10 @@ impl ExperimentFolder {
         if !environment.places.is_empty() {
             let places = environment.places;
             self.environment.places.insert(id.to_owned(), places);
+        }
+        if !environment.links.is_empty() {
+            let links = environment.links;
+            self.environment.links.insert(id.to_owned(), links);
         }
         self.environment.hosts.extend(environment.hosts);
         if !environment.hosted.is_empty() {

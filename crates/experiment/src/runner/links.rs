@@ -20,6 +20,8 @@ pub(crate) struct LoadLinkTraffic {
     elapsed_s: f64,
     /// Rate limit of each direction in bytes per second; `None` without a limit.
     limit_per_s: Option<f64>,
+    /// Round-trip time before the load, in microseconds; `None` if it was not measured.
+    round_trip_us: Option<f64>,
 }
 
 /// Returns the traffic between the load generator and its target during the measured part; `None`
@@ -53,6 +55,7 @@ pub(crate) fn crossing(
         requests_bytes,
         elapsed_s: summary.elapsed_s,
         limit_per_s: link.rate.map(|rate| rate.bits_per_s as f64 / 8.0),
+        round_trip_us: summary.round_trips_us.get(&link.name).copied(),
     })
 }
 
@@ -67,7 +70,9 @@ impl LoadLinkTraffic {
 
     /// Returns the metrics of the link.
     pub(crate) fn values(self, record: &Record) -> Values {
-        let mut values = Values::new();
+        let round_trip = self.round_trip_us;
+        let round_trip = round_trip.map(|us| (Metric::LinkRoundTripUs, us));
+        let mut values: Values = round_trip.into_iter().collect();
         let totals = &record.totals;
         if let Some(share) = self.used_share() {
             values.insert(Metric::LinkUsedShare, share);
@@ -100,6 +105,7 @@ mod tests {
             requests_bytes: 1_000.0,
             elapsed_s: 2.0,
             limit_per_s: Some(12_500.0),
+            round_trip_us: Some(20_100.0),
         };
         let mut record = Record::default();
         (record.totals.ok, record.totals.elapsed_s) = (20, 2.0);
@@ -109,6 +115,7 @@ mod tests {
         assert!(near(Metric::LinkUsedShare, 0.88));
         assert!(near(Metric::LinkOverheadShare, 1.0 / 11.0));
         assert!(near(Metric::LinkBytesPerRequest, 1_150.0));
+        assert!(near(Metric::LinkRoundTripUs, 20_100.0));
     }
 
     #[test]
@@ -118,6 +125,7 @@ mod tests {
             requests_bytes: 1_000.0,
             elapsed_s: 2.0,
             limit_per_s: None,
+            round_trip_us: None,
         };
         assert_eq!(crossing.values(&Record::default()), Values::new());
         let mut record = Record::default();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use prony_plan::machine::{ImageRefused, NetworkSettings};
 use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
-use prony_plan::topology::AddressBlock;
+use prony_plan::topology::{AddressBlock, EmulatorChoice};
 
 use crate::run_state::{CreatedResource, RemovedResource};
 use crate::system::HostError;
@@ -73,6 +73,14 @@ pub fn check_rates() -> Result<(), PlaceRefused> {
 /// The missing requirement, with a hint.
 pub fn check_losses() -> Result<(), PlaceRefused> {
     namespace::check_losses()
+}
+
+/// Checks that links between named places can have a delay on this machine.
+///
+/// # Errors
+/// The missing requirement, with a hint.
+pub fn check_emulator(choice: EmulatorChoice) -> Result<(), PlaceRefused> {
+    namespace::check_emulator(choice)
 }
 
 /// Divides kernel settings into those that exist per network namespace and all others, by looking

@@ -7,6 +7,9 @@ use prony_plan::service::LimitKey;
 
 use crate::system::HostError;
 
+/// The device from which all TAP devices are made.
+pub(super) const TUN_FILE: &str = "/dev/net/tun";
+
 /// Requirement of a place or a link that is missing.
 #[derive(Debug)]
 pub enum PlaceRefused {
@@ -24,6 +27,10 @@ pub enum PlaceRefused {
     NoThread(io::Error),
     /// The kernel can't drop packets at random.
     NoLosses(HostError),
+    /// The kernel has no `sch_netem`.
+    NoNetem(io::Error),
+    /// The kernel creates no TAP devices.
+    NoTap(io::Error),
     /// A command that prepares the network failed.
     Host(HostError),
     /// No process could be forked.
@@ -64,6 +71,16 @@ impl fmt::Display for PlaceRefused {
             PlaceRefused::NoLosses(error) => {
                 write!(f, "{error} (the kernel needs nftables with `numgen`)")
             }
+            PlaceRefused::NoNetem(error) => write!(
+                f,
+                "the kernel has no sch_netem ({error}; load the module with `modprobe sch_netem`, \
+                 or use emulator = \"relay\")"
+            ),
+            PlaceRefused::NoTap(error) => write!(
+                f,
+                "a relay needs TAP devices, and {TUN_FILE} can't be used ({error}; load the module \
+                 with `modprobe tun`; a container needs `--device {TUN_FILE}`)"
+            ),
             PlaceRefused::Host(error) => error.fmt(f),
             PlaceRefused::NoFork(error) => write!(f, "could not fork: {error}"),
             PlaceRefused::NoNamespace(kind) => write!(

@@ -11,7 +11,7 @@ use prony_plan::machine::{
     Build, ImageRefused, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused,
 };
 use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
-use prony_plan::topology::AddressBlock;
+use prony_plan::topology::{AddressBlock, EmulatorChoice};
 
 use crate::build;
 use crate::place;
@@ -108,6 +108,10 @@ impl PlanMachine for MachineProfile {
 
     fn check_losses(&self) -> Result<(), String> {
         place::check_losses().map_err(|refused| refused.to_string())
+    }
+
+    fn check_emulator(&self, emulator: EmulatorChoice) -> Result<(), String> {
+        place::check_emulator(emulator).map_err(|refused| refused.to_string())
     }
 
     fn sort_settings(

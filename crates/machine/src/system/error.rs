@@ -65,6 +65,29 @@ pub enum HostError {
         /// Reason why the kernel rejected the setting.
         reason: String,
     },
+    /// A link can't have a delay on this machine.
+    Emulator {
+        /// Name of the link.
+        link: String,
+        /// Requirement that is not met, with a hint.
+        reason: String,
+    },
+    /// The relay of a link can't be started.
+    Relay {
+        /// Name of the link.
+        link: String,
+        /// Core on which the relay was to run.
+        core: Option<usize>,
+        /// Error from the operating system.
+        error: io::Error,
+    },
+    /// The round-trip time of a link can't be measured.
+    RoundTrip {
+        /// Name of the link.
+        link: String,
+        /// Error from the operating system.
+        error: io::Error,
+    },
     /// The path of a UNIX socket doesn't fit into a socket address (108 bytes).
     PathTooLong(PathBuf),
     /// A file name leads out of the service's folder.
@@ -167,6 +190,24 @@ impl fmt::Display for HostError {
                 setting,
                 reason,
             } => write!(f, "place {place}: {setting}: {reason}"),
+            Self::Emulator { link, reason } => {
+                write!(f, "link {link} can't be emulated: {reason}")
+            }
+            Self::Relay {
+                link,
+                core: Some(core),
+                error,
+            } => write!(
+                f,
+                "the relay of link {link} can't run on core {core}: {error} (use another relay_core)"
+            ),
+            Self::Relay { link, error, .. } => {
+                write!(f, "the relay of link {link} can't be started: {error}")
+            }
+            Self::RoundTrip { link, error } => write!(
+                f,
+                "the round-trip time of link {link} can't be measured: {error}"
+            ),
             Self::PathTooLong(path) => write!(
                 f,
                 "{}: too long for a UNIX socket's address (set XDG_RUNTIME_DIR or TMPDIR to a shorter path)",

@@ -390,6 +390,7 @@ mod tests {
             hosts: BTreeMap::new(),
             host,
             links: BTreeMap::new(),
+            round_trips_us: BTreeMap::new(),
             cost: Duration::from_micros(120),
         }
     }

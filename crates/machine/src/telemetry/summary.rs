@@ -148,6 +148,8 @@ pub struct TelemetrySummary {
     pub hosts: BTreeMap<String, HostSummary>,
     /// Traffic of each link between named places, between the first and the last sample.
     pub links: BTreeMap<String, LinkTraffic>,
+    /// Round-trip times of emulated links before the load, in microseconds.
+    pub round_trips_us: BTreeMap<String, f64>,
     /// Mean time that it took to read a sample, in microseconds.
     pub sample_cost_us: f64,
 }
@@ -218,6 +220,7 @@ pub fn summary(samples: &[TelemetrySample]) -> Option<TelemetrySummary> {
         remote: whole.then(|| of_host(&remotes, elapsed_s)),
         hosts: hosts.collect(),
         links: links.collect(),
+        round_trips_us: last.round_trips_us.clone(),
         sample_cost_us: costs_us / samples.len() as f64,
     })
 }

@@ -214,4 +214,13 @@ fn check_networks(layout: &VariantLayout, machine: &dyn PlanMachine, reader: &mu
         let message = format!("links can't lose packets here: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);
     }
+    for &(emulator, line) in &layout.link_needs.emulators {
+        if let Err(reason) = machine.check_emulator(emulator) {
+            let message = format!("links can't be emulated here: {reason}");
+            reader.report(DiagnosticKind::Machine, line, message);
+        }
+    }
+    for (owner, core, line) in &layout.link_needs.relay_cores {
+        check_cores(owner, &[*core], *line, machine, reader);
+    }
 }

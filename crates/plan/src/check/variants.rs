@@ -9,6 +9,7 @@ use super::placeholders::placeholder_endpoints;
 use crate::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 use crate::model::{Plan, frozen_files, trials};
 use crate::reference::PlanTable;
+use crate::render::networks;
 use crate::render::{
     self, LoadModel, RenderedVariant, ResolvedVariant, VariantLayout, load, machine_context,
 };
@@ -75,6 +76,8 @@ pub(super) fn check_variants(
         .collect();
     plan.frozen_files = frozen_files(&references, &plan.folder);
     plan.notes = notes(&all);
+    plan.notes
+        .extend(networks::former_keys(&plan.links, &plan.origin));
     let mut reader = PlanReader {
         file: &plan.origin,
         diagnostics,

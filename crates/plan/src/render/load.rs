@@ -275,6 +275,13 @@ fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut Pla
         .iter()
         .filter(|link| link.ends.iter().any(|end| end.place == place));
     let (kind, message, hint) = match of_place.clone().find(|link| link.name == name) {
+        Some(link) if link.emulation.is_some() => (
+            DiagnosticKind::BadValue,
+            format!("link \"{name}\" can't have a delay for a load with io = \"xdp\""),
+            "its packets bypass the emulator: remove round_trip, delay, jitter, loss_burst, \
+             reorder and duplicate from the link, or use kernel sockets"
+                .to_owned(),
+        ),
         Some(link) if link.loss.is_some_and(|loss| loss.per_million() > 0) => (
             DiagnosticKind::BadValue,
             format!("loss on link \"{name}\" has no effect on a load with io = \"xdp\""),

@@ -8,6 +8,7 @@ mod container;
 pub(super) mod context;
 pub(super) mod files;
 mod host_name;
+mod link_emulation;
 pub(super) mod load;
 mod load_settings;
 pub(super) mod networks;

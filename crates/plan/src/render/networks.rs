@@ -3,27 +3,33 @@
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
+use super::link_emulation;
 use super::template::TemplateContext;
 use crate::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::model::NamedTable;
 use crate::reference::PlanTable;
 use crate::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 use crate::topology::{
-    AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
+    AddressBlock, EmulatorChoice, LinkEmulation, LinkEnd, LinkRate, NamedPlace, NetworkLink,
+    Topology,
 };
 
 /// Private networks from which links get their addresses. The third octet is the number of the
 /// link.
 const LINK_NETWORKS: [[u8; 2]; 5] = [[10, 213], [10, 87], [172, 29], [10, 141], [192, 168]];
 
+/// Former name of the key `queue`. Stored plans and old ones still use it.
+const FORMER_QUEUE_KEY: &str = "latency";
+
 /// Accepted burst sizes, in bytes, of a link with a rate limit. A burst must hold at least one full
 /// packet.
 const BURST_BYTES: RangeInclusive<u64> = 1_600..=1 << 30;
 
 /// Accepted values for the maximum queueing delay of a link with a rate limit.
-const LINK_LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
+const LINK_QUEUE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 
 /// Cores of a place, with the line that sets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,12 +202,35 @@ pub(super) fn read_sources(
 }
 
 /// Lines of the first link settings that need a program on this machine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LinkNeeds {
     /// Line of the first rate limit.
     pub(crate) rate_line: Option<usize>,
-    /// Line of the first loss above 0%.
+    /// Line of the first loss above 0% that needs no emulator.
     pub(crate) loss_line: Option<usize>,
+    /// Emulators that links use, each with the line of the first such link.
+    pub(crate) emulators: Vec<(EmulatorChoice, usize)>,
+    /// Cores of relays, each with its link and line.
+    pub(crate) relay_cores: Vec<(String, usize, usize)>,
+}
+
+impl LinkNeeds {
+    fn add_emulation(
+        &mut self,
+        link: &str,
+        emulation: &LinkEmulation,
+        line: usize,
+        core_line: usize,
+    ) {
+        let emulator = emulation.emulator;
+        if !self.emulators.iter().any(|(known, _)| *known == emulator) {
+            self.emulators.push((emulator, line));
+        }
+        if let Some(core) = emulation.relay_core {
+            let owner = format!("the relay of link \"{link}\"");
+            self.relay_cores.push((owner, core, core_line));
+        }
+    }
 }
 
 /// Reads the links and assigns their addresses.
@@ -217,9 +246,14 @@ pub(super) fn read_links(
         let rendered = context.table(&section.table, reader);
         if let Some(link) = read_link(section, &rendered, places, reader) {
             let line = |key| section.table.line_of(key);
-            let lossy = link.loss.filter(|loss| loss.per_million() > 0);
+            let lossy = link.independent_loss();
+            let lossy = lossy.filter(|loss| loss.per_million() > 0);
             needs.rate_line = needs.rate_line.or(link.rate.map(|_| line("rate")));
             needs.loss_line = needs.loss_line.or(lossy.map(|_| line("loss")));
+            if let Some(emulation) = &link.emulation {
+                let first = link_emulation::first_line(&section.table);
+                needs.add_emulation(&link.name, emulation, first, line("relay_core"));
+            }
             add_link(link, section, topology, reader);
         }
     }
@@ -236,7 +270,15 @@ fn read_link(
     reader: &mut PlanReader<'_>,
 ) -> Option<NetworkLink> {
     let owner = format!("link \"{}\"", section.name);
-    reader.report_unknown_keys(&section.table, &owner, &PlanTable::Link.names());
+    let mut known = PlanTable::Link.names();
+    // A hint doesn't suggest the former name.
+    known.extend(
+        section
+            .table
+            .get(FORMER_QUEUE_KEY)
+            .map(|_| FORMER_QUEUE_KEY),
+    );
+    reader.report_unknown_keys(&section.table, &owner, &known);
     let Some(between) = rendered.get("between") else {
         let message = format!("{owner} doesn't name the places to join");
         let hint = "name two: between = [\"clients\", \"front\"]";
@@ -265,7 +307,8 @@ fn read_link(
         return None;
     }
     let rate = read_rate(rendered, &owner, reader);
-    let loss = read_loss(rendered, &owner, reader);
+    let loss = link_emulation::read_share(rendered, "loss", &owner, reader);
+    let emulation = link_emulation::read(rendered, &owner, reader);
     let addresses = read_addresses(rendered, &owner, reader).unwrap_or([Ipv4Addr::UNSPECIFIED; 2]);
     let end = |place, address| LinkEnd { place, address };
     Some(NetworkLink {
@@ -273,25 +316,13 @@ fn read_link(
         ends: [end(first, addresses[0]), end(second, addresses[1])],
         rate,
         loss,
+        emulation,
     })
-}
-
-fn read_loss(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<LinkLoss> {
-    let node = table.get("loss")?;
-    let text = reader.scalar(node, &format!("loss of {owner}"))?;
-    match LinkLoss::parse(&text) {
-        Ok(loss) => Some(loss),
-        Err(error) => {
-            let message = format!("loss on {owner}: {error}");
-            reader.report(DiagnosticKind::BadValue, node.line, message);
-            None
-        }
-    }
 }
 
 fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<LinkRate> {
     let Some(node) = table.get("rate") else {
-        for key in ["burst", "latency"] {
+        for key in ["burst", "queue", FORMER_QUEUE_KEY] {
             if table.get(key).is_some() {
                 let message = format!("{key} of {owner} has no effect without a rate");
                 let hint = format!("add rate = \"1Gbit\", or remove {key}");
@@ -316,18 +347,52 @@ fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Opt
     {
         rate.burst_bytes = bytes;
     }
-    if let Some(node) = table.get("latency")
-        && let Some(latency) = reader.duration(node, &format!("latency of {owner}"))
+    if let Some(node) = queue_node(table, owner, reader)
+        && let Some(queue) = reader.duration(node, &format!("queue of {owner}"))
     {
-        if LINK_LATENCY.contains(&latency) {
-            rate.latency = latency;
+        if LINK_QUEUE.contains(&queue) {
+            rate.queue = queue;
         } else {
-            let message = format!("latency of {owner} is not between 1ms and 10s");
-            let hint = "it is the longest time that a packet waits for the link";
+            let message = format!("queue of {owner} is not between 1ms and 10s");
+            let hint = "it is the longest time that a packet waits for the link; the time that \
+                        packets travel is round_trip";
             reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         }
     }
     Some(rate)
+}
+
+/// Returns the maximum queueing time, which may have its former name.
+fn queue_node<'t>(
+    table: &'t TomlTable,
+    owner: &str,
+    reader: &mut PlanReader<'_>,
+) -> Option<&'t TomlNode> {
+    let former = table.get(FORMER_QUEUE_KEY);
+    let node = table.get("queue");
+    if let (Some(former), Some(_)) = (former, node) {
+        let message = format!("{owner} has both queue and {FORMER_QUEUE_KEY}");
+        let hint = format!("remove {FORMER_QUEUE_KEY}, which is the former name of queue");
+        reader.report_with_hint(DiagnosticKind::Structure, former.line, message, hint);
+    }
+    node.or(former)
+}
+
+/// Returns a note for each link that uses the former name of `queue`.
+pub(crate) fn former_keys(links: &[NamedTable], plan: &Path) -> Vec<String> {
+    let former = links
+        .iter()
+        .filter(|link| link.table.get(FORMER_QUEUE_KEY).is_some());
+    let note = |link: &NamedTable| {
+        format!(
+            "{}:{}: {FORMER_QUEUE_KEY} of link \"{}\" is now called queue (rename the key; it is \
+             how long a packet may wait for the rate, and round_trip is how long packets travel)",
+            plan.display(),
+            link.table.line_of(FORMER_QUEUE_KEY),
+            link.name
+        )
+    };
+    former.map(note).collect()
 }
 
 fn read_addresses(

@@ -1,10 +1,14 @@
 //! Tests of places and links in valid plans, and of messages about invalid ones.
 
+use std::time::Duration;
+
 use prony_load::CoreList;
 
 use super::{Study, allocate};
 use prony_plan::service::PlaceKind;
-use prony_plan::topology::{AddressBlock, LinkLoss, LinkRate};
+use prony_plan::topology::{
+    AddressBlock, EmulatorChoice, JitterDistribution, LinkRate, PacketShare,
+};
 
 const PLAN: &str = r#"
 baseline = { rate = "slow" }
@@ -140,10 +144,79 @@ fn the_loss_of_a_link_may_be_a_level() {
     let plan = study.read(&text).unwrap();
     let losses = [0, 1].map(|variant| plan.topology(variant).unwrap().links[1].loss);
     assert_eq!(
-        losses.map(|loss| loss.map(LinkLoss::per_million)),
+        losses.map(|loss| loss.map(PacketShare::per_million)),
         [Some(0), Some(5_000)]
     );
     assert_eq!(plan.topology(0).unwrap().links[0].loss, None);
+}
+
+#[test]
+fn the_delay_of_a_link_may_be_a_level() {
+    let study = Study::new();
+    let slow = "bits = \"100Mbit\", trip = \"0ms\", delay = [\"5ms\", \"15ms\"]";
+    let fast = "bits = \"1Gbit\", trip = \"20ms\", delay = \"1.5ms\"";
+    let text = PLAN
+        .replace("bits = \"100Mbit\"", slow)
+        .replace("bits = \"1Gbit\"", fast)
+        .replace(
+            "rate    = \"{{ rate.bits }}\"",
+            "rate = \"1Gbit\"\nround_trip = \"{{ rate.trip }}\"\nreorder = \"1%\"\nduplicate = \"0.1%\"",
+        )
+        .replace(
+            "[link.lan]\n",
+            "[link.lan]\ndelay = \"{{ rate.delay }}\"\njitter = \"250us\"\ndistribution = \"normal\"\n\
+             loss = \"1%\"\nloss_burst = 5\nemulator = \"relay\"\nrelay_core = 1\n",
+        );
+    let plan = study.read(&text).unwrap();
+    let links = [0, 1].map(|variant| plan.topology(variant).unwrap().links);
+    let us = Duration::from_micros;
+    let wan = |variant: usize| links[variant][0].emulation.clone().unwrap();
+    assert_eq!(wan(0).delays, [Duration::ZERO; 2]);
+    assert!(
+        links[0][0].has_wire_frames(),
+        "levels differ only in their delay"
+    );
+    assert_eq!(wan(1).delays, [us(10_000); 2]);
+    assert_eq!(wan(1).reorder.per_million(), 10_000);
+    assert_eq!(wan(1).duplicate.per_million(), 1_000);
+    let lan = [0, 1].map(|variant| links[variant][1].clone());
+    let emulations = lan.clone().map(|link| link.emulation.unwrap());
+    assert_eq!(emulations[0].delays, [us(5_000), us(15_000)]);
+    assert_eq!(emulations[0].round_trip(), us(20_000));
+    assert_eq!(emulations[1].delays, [us(1_500); 2]);
+    assert_eq!(emulations[0].jitter, us(250));
+    assert_eq!(emulations[0].distribution, JitterDistribution::Normal);
+    assert_eq!(emulations[0].emulator, EmulatorChoice::Relay);
+    assert_eq!(emulations[0].relay_core, Some(1));
+    assert_eq!(lan[0].burst_loss(), Some((lan[0].loss.unwrap(), 5)));
+    assert_eq!(lan[0].independent_loss(), None, "the relay loses packets");
+}
+
+#[test]
+fn the_former_name_of_queue_is_accepted_with_a_note() {
+    let study = Study::new();
+    let rate = "rate    = \"{{ rate.bits }}\"";
+    let read = |key: &str| study.read(&PLAN.replace(rate, &format!("{rate}\n{key} = \"50ms\"")));
+    let (former, current) = (read("latency").unwrap(), read("queue").unwrap());
+    let queue = |plan: &prony_plan::Plan| plan.topology(0).unwrap().links[0].rate.unwrap().queue;
+    assert_eq!(queue(&former), Duration::from_millis(50));
+    assert_eq!(queue(&current), queue(&former));
+    let is_about_it = |note: &&String| note.contains("latency of link \"wan\" is now called queue");
+    assert_eq!(former.notes.iter().filter(is_about_it).count(), 1);
+    assert_eq!(current.notes.iter().filter(is_about_it).count(), 0);
+}
+
+#[test]
+fn a_load_over_af_xdp_refuses_a_link_with_a_delay() {
+    let study = Study::new();
+    let text = PLAN
+        .replace("[link.lan]\n", "round_trip = \"0ms\"\n[link.lan]\n")
+        .replace("[load]\n", "[load]\ninterface = \"wan\"\nio = \"xdp\"\n");
+    let error = study.read(&text).unwrap_err().to_string();
+    assert!(
+        error.contains("link \"wan\" can't have a delay for a load with io = \"xdp\""),
+        "{error}"
+    );
 }
 
 #[test]
@@ -256,7 +329,117 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "rate    = \"{{ rate.bits }}\"",
         "speed   = \"1Gbit\"",
-        "@: link \"wan\" has no key \"speed\" (known keys: between, rate, burst, latency, loss, addresses)",
+        "@: link \"wan\" has no key \"speed\" (known keys: between, rate, burst, queue, round_trip, delay, jitter, distribution, loss, loss_burst, reorder, duplicate, emulator, relay_core, addresses)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "queue   = \"50ms\"",
+        "@: queue of link \"wan\" has no effect without a rate (add rate = \"1Gbit\", or remove queue)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "rate    = \"1Gbit\"\nqueue = \"20\"",
+        "@+1: queue of link \"wan\" is not between 1ms and 10s (it is the longest time that a packet waits for the link; the time that packets travel is round_trip)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "rate    = \"1Gbit\"\nqueue = \"20ms\"\nlatency = \"20ms\"",
+        "@+2: link \"wan\" has both queue and latency (remove latency, which is the former name of queue)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20\"",
+        "@: round_trip of link \"wan\" is \"20\", without a unit (write round_trip = \"20ms\")",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"-20ms\"",
+        "@: round_trip of link \"wan\": \"-20ms\" is not a time; write it like 500ms, 30s or 1m30s",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20mbit\"",
+        "@: round_trip of link \"wan\": \"20mbit\" is not a time; write it like 500ms, 30s or 1m30s",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"21s\"",
+        "@: round_trip of link \"wan\" is \"21s\", not 0ms to 20s",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\ndelay = \"10ms\"",
+        "@+1: link \"wan\" has both round_trip and delay (round_trip is the sum of both directions, and delay sets each of them; remove one)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "delay   = [\"1ms\", \"2ms\", \"3ms\"]",
+        "@: delay of link \"wan\" has 3 times, not one or two (give one for both directions, or one for each, starting with the direction from the first place of `between` to the second)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\njitter = \"11ms\"",
+        "@+1: jitter of link \"wan\" exceeds its delay of 10ms in each direction (packets would arrive before they are sent; use a smaller jitter or a larger round_trip)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\njitter = \"3ms\"\ndistribution = \"normal\"",
+        "@+1: jitter of link \"wan\" exceeds a quarter of its delay of 10ms in each direction (it is the standard deviation, and some packets would arrive before they are sent; use a smaller jitter or a larger round_trip)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\njitter = \"3ms\"\ndistribution = \"gauss\"",
+        "@+2: distribution of link \"wan\" is \"gauss\" (one of: uniform, normal)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\ndistribution = \"normal\"",
+        "@+1: distribution of link \"wan\" has no effect without jitter (add jitter = \"2ms\", or remove distribution)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\nloss_burst = 5",
+        "@+1: loss_burst of link \"wan\" has no effect without loss (add loss = \"1%\", or remove loss_burst)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "loss = \"1%\"\nloss_burst = 0",
+        "@+1: loss_burst of link \"wan\" is 0, not a whole number from 1 to 1000",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "reorder = \"1%\"",
+        "@: reorder of link \"wan\" has no effect without a delay (packets overtake others by skipping the delay; add round_trip = \"20ms\")",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "duplicate = \"5\"",
+        "@: duplicate of link \"wan\": \"5\" is not a percentage (write it like 1% or 0.1%)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "emulator = \"relay\"",
+        "@: emulator of link \"wan\" has no effect without a delay (add round_trip = \"20ms\", or remove emulator)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\nemulator = \"kernel\"",
+        "@: links can't be emulated here: the kernel has no sch_netem",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\nemulator = \"kernel\"\nrelay_core = 1",
+        "@+2: relay_core of link \"wan\" has no effect with emulator = \"kernel\" (remove it, or use emulator = \"relay\")",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\nrelay_core = \"0-1\"",
+        "@+1: relay_core of link \"wan\" is not one core (a relay is one thread)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "round_trip = \"20ms\"\nrelay_core = 99",
+        "@+1: the relay of link \"wan\" uses core 99, which this machine lacks",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",

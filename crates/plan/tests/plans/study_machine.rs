@@ -9,7 +9,7 @@ use prony_plan::machine::{
     Build, ImageRefused, NetworkSettings, PlanMachine, ProgramNotFound, RevisionRefused,
 };
 use prony_plan::service::{ContainerSpec, LimitKey, PlaceKind, ResourceLimits};
-use prony_plan::topology::AddressBlock;
+use prony_plan::topology::{AddressBlock, EmulatorChoice};
 
 /// A machine that permits every place, and that has only the programs of one folder.
 #[derive(Debug, Clone)]
@@ -90,6 +90,13 @@ impl PlanMachine for StudyMachine {
 
     fn check_losses(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    fn check_emulator(&self, emulator: EmulatorChoice) -> Result<(), String> {
+        match emulator {
+            EmulatorChoice::Kernel => Err("the kernel has no sch_netem".to_owned()),
+            EmulatorChoice::Auto | EmulatorChoice::Relay => Ok(()),
+        }
     }
 
     fn sort_settings(

@@ -114,6 +114,8 @@ registry! {
     TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST, trial::TelemetryLost;
     ProfileLimited "profile-limited" => trial::PROFILE_LIMITED, trial::ProfileLimited;
     CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED, trial::CryptoUnaccelerated;
+    RoundTripDeviates "round-trip-deviates" => trial::ROUND_TRIP_DEVIATES, trial::RoundTripDeviates;
+    LinkOverloaded "link-overloaded" => trial::LINK_OVERLOADED, trial::LinkOverloaded;
     NotIdle "not-idle" => trial::NOT_IDLE, trial::NotIdle;
 
     UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS, experiment::UnexpectedStatus;

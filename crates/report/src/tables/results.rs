@@ -147,12 +147,13 @@ pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
 
 /// Rate, response times and failures of each variant, if they were measured.
 pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
-    const SHOWN: [(&str, Metric); 5] = [
+    const SHOWN: [(&str, Metric); 6] = [
         ("rate", Metric::RatePerS),
         ("total time", Metric::TotalTimeUs),
         ("p50", Metric::P50Us),
         ("p99", Metric::P99Us),
         ("failed", Metric::FailedShare),
+        ("round trip", Metric::LinkRoundTripUs),
     ];
     let variants = 0..verdict.variants.len();
     let mut table = name_columns(Table::of(variants), verdict, |variant| variant);

@@ -544,6 +544,11 @@ impl Host for LocalHost {
         self.monitors.complete(&mut sample, &cores);
         if let Some(network) = &mut self.network {
             sample.links = network.traffic();
+            sample.round_trips_us = network.round_trips_us();
+            // Relays are threads of this process, but no part of the load generator.
+            let relays_s = network.relays_cpu_time().as_secs_f64();
+            let host = &mut sample.host;
+            host.generator_system_s = (host.generator_system_s - relays_s).max(0.0);
         }
         sample
     }
@@ -598,6 +603,8 @@ impl Host for LocalHost {
     fn take_findings(&mut self) -> Vec<Finding> {
         let mut findings = self.monitors.findings();
         findings.extend(self.monitors.syn_floods(&self.ports()));
+        let network = self.network.as_ref();
+        findings.extend(network.map(NetworkTopology::findings).unwrap_or_default());
         findings
     }
 
@@ -633,6 +640,7 @@ impl Host for LocalHost {
         }
         if let Some(network) = &self.network {
             environment.places.clone_from(network.facts());
+            environment.links = network.link_facts();
         }
         environment
     }

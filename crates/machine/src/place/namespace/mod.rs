@@ -14,6 +14,7 @@
 //! enabled on these links only, so services in different namespaces reach each other but no other
 //! host.
 
+mod emulation;
 mod link_loss;
 mod netns_handle;
 mod netns_thread;
@@ -28,6 +29,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+pub(crate) use emulation::check as check_emulator;
 pub use netns_handle::NetnsHandle;
 pub(crate) use network_topology::NetworkTopology;
 pub(crate) use sandbox_entry::{enter, join_network};

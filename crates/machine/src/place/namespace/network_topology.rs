@@ -8,6 +8,9 @@
 //!      nft: drops 1% of arrivals                        nft: drops 1% of arrivals
 //! ```
 //!
+//! A link with a delay has an emulator (see [`emulation`](super::emulation)), which may replace the
+//! veth pair by two TAP devices of the same name.
+//!
 //! Both ends of a link are in namespaces of the run. The host gets no interface, address or route,
 //! and removing the namespaces removes the links too.
 
@@ -15,14 +18,17 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
+use std::time::Duration;
 
-use prony_plan::topology::{LinkRate, NetworkLink, Topology};
+use prony_plan::topology::{LinkEnd, LinkRate, NetworkLink, Topology};
+use prony_record::Finding;
 
+use super::emulation::{self, EmulatedLink, Emulator};
 use super::link_loss;
 use super::netns_handle::NetnsHandle;
 use super::netns_thread::{NETNS_DIR, run_in_netns};
 use super::{NamespaceFd, ip, settings};
-use crate::environment::PlaceFacts;
+use crate::environment::{LinkFacts, PlaceFacts};
 use crate::run_state::{CreatedResource, RunState};
 use crate::system::HostError;
 use crate::system::command;
@@ -34,6 +40,7 @@ pub(crate) struct NetworkTopology {
     /// Namespaces, in the order of the topology's places.
     entries: Vec<NamespaceFd>,
     links: Vec<LinkCounter>,
+    emulated: Vec<EmulatedLink>,
     /// Applied and skipped kernel settings, by place.
     facts: BTreeMap<String, PlaceFacts>,
 }
@@ -61,6 +68,7 @@ impl NetworkTopology {
         let mut network = Self {
             entries: Vec::new(),
             links: Vec::new(),
+            emulated: Vec::new(),
             facts: BTreeMap::new(),
         };
         let names: Vec<String> = topology
@@ -82,8 +90,8 @@ impl NetworkTopology {
                     .map(|facts| (place.name.clone(), facts)),
             );
         }
-        for link in &topology.links {
-            connect(link, &names)?;
+        for (number, link) in topology.links.iter().enumerate() {
+            network.connect(link, number, &names)?;
             network.add_loss(link)?;
             network.links.push(network.counter(link)?);
         }
@@ -106,7 +114,73 @@ impl NetworkTopology {
                 }
             }
         }
+        network.measure_round_trips(topology)?;
         Ok(network)
+    }
+
+    /// Creates the devices of a link and prepares both of its ends. `number` is the link's position
+    /// in the topology.
+    fn connect(
+        &mut self,
+        link: &NetworkLink,
+        number: usize,
+        names: &[String],
+    ) -> Result<(), HostError> {
+        let [first, second] = link.ends;
+        let emulated = match &link.emulation {
+            None => None,
+            Some(emulation) => {
+                let chosen = Emulator::choose(emulation.emulator);
+                let chosen = chosen.map_err(|reason| HostError::Emulator {
+                    link: link.name.clone(),
+                    reason: reason.to_string(),
+                })?;
+                Some((emulation, chosen))
+            }
+        };
+        match emulated {
+            Some((emulation, Emulator::Relay)) => {
+                let namespaces = [first, second].map(|end| &self.entries[end.place]);
+                let relayed = EmulatedLink::with_relay(link, emulation, namespaces)?;
+                self.emulated.push(relayed);
+            }
+            Some((emulation, Emulator::Kernel)) => {
+                add_veth(link, names)?;
+                self.emulated
+                    .push(EmulatedLink::with_netem(link, emulation));
+            }
+            None => add_veth(link, names)?,
+        }
+        for (end, own, other) in [(0, first, second), (1, second, first)] {
+            let namespace = &names[own.place];
+            prepare_end(link, number, end, namespace, own, other)?;
+            // Packets wait for the rate after the delay, in front of the bottleneck.
+            let parent = match emulated {
+                Some((emulation, Emulator::Kernel)) => Some(emulation::add_netem(
+                    link,
+                    emulation,
+                    end,
+                    &self.entries[own.place],
+                )?),
+                Some((_, Emulator::Relay)) | None => None,
+            };
+            if let Some(rate) = link.rate {
+                limit(namespace, &link.name, parent, rate)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the round-trip time of each emulated link.
+    fn measure_round_trips(&mut self, topology: &Topology) -> Result<(), HostError> {
+        for emulated in &mut self.emulated {
+            let mut links = topology.links.iter();
+            if let Some(link) = links.find(|link| link.name == emulated.name()) {
+                let [first, second] = link.ends;
+                emulated.measure(&self.entries[first.place], second.address)?;
+            }
+        }
+        Ok(())
     }
 
     /// Applies the plan's kernel settings to the most recently created place.
@@ -139,7 +213,9 @@ impl NetworkTopology {
 
     /// Makes the namespaces of both places randomly drop packets that arrive over the link.
     fn add_loss(&self, link: &NetworkLink) -> Result<(), HostError> {
-        let Some(loss) = link.loss else { return Ok(()) };
+        let Some(loss) = link.independent_loss() else {
+            return Ok(());
+        };
         for end in link.ends {
             run_in_netns(&self.entries[end.place].0, || {
                 link_loss::drop_arriving(&link.name, loss)
@@ -189,72 +265,123 @@ impl NetworkTopology {
         read.collect()
     }
 
+    /// Returns the round-trip times of the emulated links before the load, in microseconds.
+    pub(crate) fn round_trips_us(&self) -> BTreeMap<String, f64> {
+        let measured = self.emulated.iter().filter_map(|link| {
+            let round_trip = link.round_trip()?;
+            Some((link.name().to_owned(), round_trip.as_secs_f64() * 1e6))
+        });
+        measured.collect()
+    }
+
+    /// Returns the CPU time that the relays have used.
+    pub(crate) fn relays_cpu_time(&self) -> Duration {
+        self.emulated.iter().map(EmulatedLink::cpu_time).sum()
+    }
+
+    /// Returns what is to be known about the emulated links after a load.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let links = self.emulated.iter();
+        links.flat_map(EmulatedLink::findings).collect()
+    }
+
+    /// Returns facts about the emulated links.
+    pub(crate) fn link_facts(&self) -> BTreeMap<String, LinkFacts> {
+        let links = self.emulated.iter();
+        links
+            .map(|link| (link.name().to_owned(), link.facts()))
+            .collect()
+    }
+
     /// Returns the applied and skipped kernel settings, by place.
     pub(crate) fn facts(&self) -> &BTreeMap<String, PlaceFacts> {
         &self.facts
     }
 }
 
-/// Creates a link with one end in the namespace of each of its places.
-fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
-    let [first, second] = link.ends;
-    let namespaces = [&names[first.place], &names[second.place]];
+/// Creates a veth pair with one end in the namespace of each of its places.
+fn add_veth(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
+    let [first, second] = link.ends.map(|end| names[end.place].as_str());
     let name = link.name.as_str();
     ip(&[
-        "link",
-        "add",
-        name,
-        "netns",
-        namespaces[0],
-        "type",
-        "veth",
-        "peer",
-        "name",
-        name,
-        "netns",
-        namespaces[1],
+        "link", "add", name, "netns", first, "type", "veth", "peer", "name", name, "netns", second,
+    ])
+}
+
+/// Gives one end of a link its address and its properties. `end` is 0 or 1.
+fn prepare_end(
+    link: &NetworkLink,
+    number: usize,
+    end: usize,
+    namespace: &str,
+    own: LinkEnd,
+    other: LinkEnd,
+) -> Result<(), HostError> {
+    let name = link.name.as_str();
+    let (own, other) = (own.address.to_string(), other.address.to_string());
+    ip(&[
+        "-n", namespace, "addr", "add", &own, "peer", &other, "dev", name,
     ])?;
-    for (namespace, own, other) in [
-        (namespaces[0], first.address, second.address),
-        (namespaces[1], second.address, first.address),
-    ] {
-        let (own, other) = (own.to_string(), other.to_string());
+    let [hardware_address, other_hardware_address] =
+        [end, 1 - end].map(|end| format!("02:00:00:00:{number:02x}:{end:02x}"));
+    let mut up = vec![
+        "-n",
+        namespace,
+        "link",
+        "set",
+        "dev",
+        name,
+        "addrgenmode",
+        "none",
+    ];
+    if link.has_wire_frames() {
+        // Limit packets to the size used on a wire. A segment of 64 KiB would pass the token
+        // bucket in one burst or be dropped as a whole, and its headers would be counted only
+        // once.
+        up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
+    }
+    if link.emulation.is_some() {
+        up.extend(["address", &hardware_address, "txqueuelen", "5000"]);
+    }
+    up.push("up");
+    ip(&up)?;
+    if link.emulation.is_some() {
+        // Both ends know each other's hardware address. Otherwise, the first connection of each
+        // trial would wait for an additional round trip of ARP.
         ip(&[
-            "-n", namespace, "addr", "add", &own, "peer", &other, "dev", name,
-        ])?;
-        let mut up = vec![
             "-n",
             namespace,
-            "link",
-            "set",
+            "neigh",
+            "replace",
+            &other,
+            "lladdr",
+            &other_hardware_address,
             "dev",
             name,
-            "addrgenmode",
-            "none",
-        ];
-        if link.has_wire_frames() {
-            // Limit packets to the size used on a wire. A segment of 64 KiB would pass the token
-            // bucket in one burst or be dropped as a whole, and its headers would be counted only
-            // once.
-            up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
-        }
-        up.push("up");
-        ip(&up)?;
-        if let Some(rate) = link.rate {
-            limit(namespace, name, rate)?;
-        }
+            "nud",
+            "permanent",
+        ])?;
     }
     Ok(())
 }
 
-fn limit(namespace: &str, interface: &str, rate: LinkRate) -> Result<(), HostError> {
+/// Limits the rate at which an interface sends. Without a `parent`, the limit is the interface's
+/// first queueing discipline.
+fn limit(
+    namespace: &str,
+    interface: &str,
+    parent: Option<&str>,
+    rate: LinkRate,
+) -> Result<(), HostError> {
     let bits = format!("{}bit", rate.bits_per_s);
     let burst = format!("{}b", rate.burst_bytes);
-    let latency = format!("{}us", rate.latency.as_micros());
-    let args = [
-        "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", "rate", &bits, "burst",
-        &burst, "latency", &latency,
-    ];
+    let queue = format!("{}us", rate.queue.as_micros());
+    let mut args = vec!["-n", namespace, "qdisc", "add", "dev", interface];
+    match parent {
+        Some(parent) => args.extend(["parent", parent]),
+        None => args.push("root"),
+    }
+    args.extend(["tbf", "rate", &bits, "burst", &burst, "latency", &queue]);
     command::run("tc", &args).map(drop)
 }
 

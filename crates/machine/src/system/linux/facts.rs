@@ -54,6 +54,7 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
         services: services.collect(),
         sources: BTreeMap::new(),
         places: BTreeMap::new(),
+        links: BTreeMap::new(),
     }
 }
 

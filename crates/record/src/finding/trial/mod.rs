@@ -3,6 +3,7 @@
 mod capacity;
 mod crypto;
 mod limits;
+mod links;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use super::{FindingInfo, FindingScope};
 pub use capacity::*;
 pub use crypto::*;
 pub use limits::*;
+pub use links::*;
 pub use services::*;
 
 const BASE: FindingInfo = FindingInfo {

@@ -195,3 +195,43 @@ fn a_search_names_its_connections_or_the_reason_for_no_capacity() {
          max_rate does not allow higher rates. Raise max_rate."
     );
 }
+
+#[test]
+fn links_are_described_with_what_was_measured() {
+    let mut deviation = RoundTripDeviates {
+        link: "wan".to_owned(),
+        planned_us: 20_000,
+        measured_us: Some(23_400),
+        emulator: "relay".to_owned(),
+    };
+    assert_eq!(
+        Finding::of(Warning, &deviation).text,
+        "Before the load, the round-trip time of link \"wan\" was 23.40 ms, and the plan asks for 20.00 ms. \
+         Response times include the round-trip time that was measured."
+    );
+    deviation.measured_us = None;
+    assert!(
+        Finding::of(Warning, &deviation)
+            .text
+            .contains("no echo request was answered")
+    );
+    let mut overloaded = LinkOverloaded {
+        link: "wan".to_owned(),
+        packets: 12_000,
+        late: 400,
+        late_us_max: 2_500,
+        dropped: 0,
+    };
+    assert_eq!(
+        Finding::of(Warning, &overloaded).text,
+        "The relay of link \"wan\" forwarded 400 of 12,000 packets more than 0.3 ms late (up to 2.50 ms). \
+         Response times include these delays. Give the relay a core of its own (relay_core), set a rate, \
+         or use a lower load."
+    );
+    overloaded.dropped = 7;
+    assert!(
+        Finding::of(Warning, &overloaded)
+            .text
+            .contains("(up to 2.50 ms), and dropped 7.")
+    );
+}

@@ -13,6 +13,11 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
             | Metric::P50Us
             | Metric::P99Us
             | Metric::TotalTimeUs
+            | Metric::EventsPerS
+            | Metric::FirstEventP50Us
+            | Metric::FirstEventP99Us
+            | Metric::EventGapP50Us
+            | Metric::EventGapP99Us
             | Metric::FailedShare
             | Metric::TlsResumedShare
             | Metric::QuicLostShare
@@ -34,6 +39,20 @@ pub fn of_record(record: &Record) -> Values {
         values.insert(Metric::RatePerS, record.rate.ok_per_s);
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
+    }
+    if let Some(events) = &record.events
+        && events.events > 0
+    {
+        values.insert(Metric::EventsPerS, events.events_per_s);
+        let (first, gap) = (&events.first_event_us, &events.event_gap_us);
+        let times = [
+            (Metric::FirstEventP50Us, first.p50),
+            (Metric::FirstEventP99Us, first.p99),
+            (Metric::EventGapP50Us, gap.p50),
+            (Metric::EventGapP99Us, gap.p99),
+        ];
+        // Gaps of events that arrive together are zero, which can't be compared by ratio.
+        values.extend(times.into_iter().filter(|(_, time)| *time > 0.0));
     }
     // A load with failed requests may have ended sooner than one in which all succeeded.
     if record.load.requests == Some(totals.ok) {

@@ -4,6 +4,7 @@
 //! stable toolchain.
 
 pub mod drive;
+pub mod event_stream;
 pub mod h2;
 pub mod h3;
 pub mod operations;

@@ -125,6 +125,7 @@ fn memory_of_requests_and_connections() {
     requests_allocate_nothing();
     requests_over_tls_allocate_nothing();
     connections_take_few_bytes();
+    a_long_event_takes_no_memory();
 }
 
 /// Starts a server that reads to the end of a request's head, including anything before it,
@@ -186,6 +187,31 @@ fn connections_take_few_bytes() {
         );
         assert!(each > size_of::<u64>() as f64, "no bytes were counted");
     }
+}
+
+/// Length of an event, in MiB.
+const LONG_EVENT_MIB: usize = 32;
+/// Maximum number of bytes that a load with such an event may hold.
+const HELD_WITH_LONG_EVENT_MAX: i64 = 2 << 20;
+
+fn a_long_event_takes_no_memory() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.read(&mut [0; 1024]);
+            let head = "HTTP/1.1 200 OK\r\n\r\ndata: {\"a\":\"";
+            let mut sent = stream.write_all(head.as_bytes());
+            for _ in 0..LONG_EVENT_MIB {
+                sent = sent.and_then(|()| stream.write_all(&vec![b'x'; 1 << 20]));
+            }
+            let _ = sent.and_then(|()| stream.write_all(b"\"}\n\ndata: xx\n\n"));
+        }
+    });
+    let words = "--events sse --event-field a --end-marker xx -c 1 -n 1 -t 1";
+    let held = most_held(&format!("http://{address}/"), words);
+    println!("{held} bytes held with an event of {LONG_EVENT_MIB} MiB");
+    assert!(held < HELD_WITH_LONG_EVENT_MAX, "{held} bytes");
 }
 
 fn requests_allocate_nothing() {

@@ -494,6 +494,13 @@ impl XdpUse {
 }
 
 impl Record {
+    /// Returns true if the load had a success: a successful request or, if no request failed, events
+    /// of streams that all outlasted the load.
+    pub fn has_success(&self) -> bool {
+        let events = self.events.as_ref().map_or(0, |events| events.events);
+        self.totals.ok > 0 || (events > 0 && self.totals.failed == 0)
+    }
+
     /// Returns the number of failed requests that have no time. Requests that timed out have one:
     /// a lower bound.
     pub fn untimed_failures(&self) -> u64 {

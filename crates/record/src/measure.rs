@@ -39,6 +39,12 @@ pub fn finding(id: &str) -> Option<FindingId> {
     FindingId::parse(id).filter(|id| id.info().incomplete_load)
 }
 
+/// Returns true if `name` is a kind of time, such as `first_event`, of which a condition then names a
+/// percentile.
+pub fn is_kind_of_time(name: &str) -> bool {
+    TimeKind::parse(name).is_some()
+}
+
 /// Metric of a condition: one number of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure(MeasureKind);

@@ -71,6 +71,16 @@ metrics! {
     P50Us = "p50_us", "median response time", Micros, Lower, Ratio, Result;
     /// 99th percentile of the response time, in microseconds.
     P99Us = "p99_us", "p99 response time", Micros, Lower, Ratio, Result;
+    /// Events of streamed responses per second; only for loads with `events`.
+    EventsPerS = "events_per_s", "event rate", PerS, Higher, Ratio, Result;
+    /// Median time to the first event of a streamed response, in microseconds.
+    FirstEventP50Us = "first_event_p50_us", "median time to the first event", Micros, Lower, Ratio, Result;
+    /// 99th percentile of the time to the first event, in microseconds.
+    FirstEventP99Us = "first_event_p99_us", "p99 time to the first event", Micros, Lower, Ratio, Result;
+    /// Median gap between events of a stream, in microseconds.
+    EventGapP50Us = "event_gap_p50_us", "median gap between events", Micros, Lower, Ratio, Result;
+    /// 99th percentile of the gaps between events of a stream, in microseconds.
+    EventGapP99Us = "event_gap_p99_us", "p99 gap between events", Micros, Lower, Ratio, Result;
     /// Fraction of the started requests that failed, 0 to 1.
     FailedShare = "failed_share", "failed share", Share, Lower, Difference, Result;
     /// Completed journeys per second; for loads with steps.
@@ -238,6 +248,35 @@ pub enum MetricRole {
 }
 
 impl Metric {
+    /// Returns true for times of requests or events, which are longer if a server is slower.
+    pub fn is_time(self) -> bool {
+        matches!(
+            self,
+            Metric::P50Us
+                | Metric::P99Us
+                | Metric::FirstEventP50Us
+                | Metric::FirstEventP99Us
+                | Metric::EventGapP50Us
+                | Metric::EventGapP99Us
+        )
+    }
+
+    /// Returns true for rates of requests or events, which are lower if a server is slower.
+    pub fn is_rate(self) -> bool {
+        matches!(
+            self,
+            Metric::RatePerS | Metric::CapacityPerS | Metric::EventsPerS
+        )
+    }
+
+    /// Returns true for 99th percentiles.
+    pub fn is_p99(self) -> bool {
+        matches!(
+            self,
+            Metric::P99Us | Metric::FirstEventP99Us | Metric::EventGapP99Us
+        )
+    }
+
     /// Returns true if `value` is possible: shares are between 0 and 1, counts are at least zero,
     /// and values that are compared by ratio are finite and above zero.
     pub(crate) fn admits(self, value: f64) -> bool {

@@ -148,12 +148,24 @@ impl Observable {
         }
     }
 
-    /// Returns the measure if the observable is a percentile of response or service times.
+    /// Returns the measure if the observable is a percentile of times.
     pub(crate) fn percentile(&self) -> Option<Measure> {
         let measure = match &self.what {
             ObservableSource::Measure(measure) => measure.clone(),
             ObservableSource::Metric(Metric::P50Us) => Measure::parse("p50").ok()?,
             ObservableSource::Metric(Metric::P99Us) => Measure::parse("p99").ok()?,
+            ObservableSource::Metric(Metric::FirstEventP50Us) => {
+                Measure::parse("first_event.p50").ok()?
+            }
+            ObservableSource::Metric(Metric::FirstEventP99Us) => {
+                Measure::parse("first_event.p99").ok()?
+            }
+            ObservableSource::Metric(Metric::EventGapP50Us) => {
+                Measure::parse("event_gap.p50").ok()?
+            }
+            ObservableSource::Metric(Metric::EventGapP99Us) => {
+                Measure::parse("event_gap.p99").ok()?
+            }
             ObservableSource::Metric(_) => return None,
         };
         measure.quantile().map(|_| measure)

@@ -13,6 +13,11 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
             | Metric::P50Us
             | Metric::P99Us
             | Metric::TotalTimeUs
+            | Metric::EventsPerS
+            | Metric::FirstEventP50Us
+            | Metric::FirstEventP99Us
+            | Metric::EventGapP50Us
+            | Metric::EventGapP99Us
             | Metric::FailedShare
             | Metric::TlsResumedShare
             | Metric::QuicLostShare
@@ -48,6 +53,20 @@ pub fn of_record(record: &Record) -> Values {
         if journeys.completed + journeys.failed > 0 {
             values.insert(Metric::JourneyFailedShare, journeys.failed_share());
         }
+    }
+    if let Some(events) = &record.events
+        && events.events > 0
+    {
+        values.insert(Metric::EventsPerS, events.events_per_s);
+        let (first, gap) = (&events.first_event_us, &events.event_gap_us);
+        let times = [
+            (Metric::FirstEventP50Us, first.p50),
+            (Metric::FirstEventP99Us, first.p99),
+            (Metric::EventGapP50Us, gap.p50),
+            (Metric::EventGapP99Us, gap.p99),
+        ];
+        // Gaps of events that arrive together are zero, which can't be compared by ratio.
+        values.extend(times.into_iter().filter(|(_, time)| *time > 0.0));
     }
     let completed = match &record.journeys {
         Some(journeys) => journeys.completed,

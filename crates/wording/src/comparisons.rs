@@ -232,16 +232,8 @@ pub fn undecided_cost(
     against: &str,
     cost: &MovedMetric,
 ) -> Option<String> {
-    let is_speed = |metric: &&Metric| {
-        matches!(
-            metric,
-            Metric::RatePerS
-                | Metric::CapacityPerS
-                | Metric::TotalTimeUs
-                | Metric::P50Us
-                | Metric::P99Us
-        )
-    };
+    let is_speed =
+        |metric: &&Metric| metric.is_rate() || metric.is_time() || **metric == Metric::TotalTimeUs;
     let speed = undecided.iter().filter(is_speed);
     let nouns: Vec<&str> = speed.map(|metric| metric.noun()).collect();
     if nouns.is_empty() {
@@ -287,8 +279,8 @@ fn decided(comparison: &Comparison, context: &ClaimContext<'_>) -> Claim {
         &change,
     );
     let verdict = match (comparison.metric, comparison.verdict) {
-        (Metric::P50Us | Metric::P99Us, Verdict::Faster) => "faster; ",
-        (Metric::P50Us | Metric::P99Us, _) => "slower; ",
+        (metric, Verdict::Faster) if metric.is_time() => "faster; ",
+        (metric, _) if metric.is_time() => "slower; ",
         _ => "",
     };
     Claim {

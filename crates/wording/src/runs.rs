@@ -84,9 +84,9 @@ fn verdict(between: &RunComparison, verdict: Verdict, about: Sides<'_>, margin: 
     match verdict {
         Verdict::Faster | Verdict::Slower => {
             let word = match (between.metric, verdict) {
-                (Metric::RatePerS | Metric::CapacityPerS, _) => "",
-                (Metric::P50Us | Metric::P99Us, Verdict::Faster) => "faster; ",
-                (Metric::P50Us | Metric::P99Us, _) => "slower; ",
+                (metric, _) if metric.is_rate() => "",
+                (metric, Verdict::Faster) if metric.is_time() => "faster; ",
+                (metric, _) if metric.is_time() => "slower; ",
                 (_, Verdict::Faster) => "better; ",
                 _ => "worse; ",
             };

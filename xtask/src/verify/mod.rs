@@ -17,6 +17,7 @@ mod program;
 mod round_trips;
 mod saturation;
 mod stall;
+mod streams;
 
 use std::time::Instant;
 
@@ -72,6 +73,11 @@ const CHECKS: &[Check] = &[
         name: "coalescing",
         shows: "coalesced waits change neither the times of a steady server nor a comparison",
         run: coalescing::run,
+    },
+    Check {
+        name: "streams",
+        shows: "gaps between events are right within 0.1 ms, with 2,000 streams of 20 events/s on one core",
+        run: streams::run,
     },
     Check {
         name: "capacity",

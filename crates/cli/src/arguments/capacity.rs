@@ -26,8 +26,9 @@ interval. A search takes about a minute, or up to five if the server handles
 few requests per second. Use --dry-run to see the maximum time.
 
 EXPR is an upper limit on a time (p99<50ms or any pN, mean<5ms, also with the
-prefix service., first_byte., connect. or tls.) or on a share of requests
-(failed<0.1%, timeout<1%). Response times start when a request is due."
+prefix service., first_byte., first_event., event_gap., connect. or tls.) or on
+a share of requests (failed<0.1%, timeout<1%). Response times start when a
+request is due."
 )]
 pub(crate) struct CapacityArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths

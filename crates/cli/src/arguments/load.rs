@@ -36,9 +36,9 @@ bytes, such as 512 or 64K (1K is 1,024 bytes). Rates are requests per second;
 
 EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count or a
 percentage such as 0.1%. Metrics: min, mean, max, p50, p(99) or any pN of
-response times (of other times with the prefix service., first_byte., connect.,
-tls. or late.), rate, started, ok, failed, the name of an outcome, unfinished,
-unstarted, retried, busy."
+response times (of other times with the prefix service., first_byte.,
+first_event., event_gap., connect., tls. or late.), rate, events_per_s, started,
+ok, failed, the name of an outcome, unfinished, unstarted, retried, busy."
 )]
 pub(crate) struct LoadArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths

@@ -47,6 +47,8 @@ pub(crate) struct LoadFigures {
     pub(crate) is_ok_known: bool,
     /// Offered rate over the same span as `ok_per_s`; open loop only.
     pub(crate) offered_per_s: Option<f64>,
+    /// Events of streamed responses; `None` for other loads.
+    pub(crate) events: Option<EventFigures>,
     /// HTTP bytes received per second, over the last second.
     pub(crate) bytes_in_per_s: f64,
     /// Response times of the last few seconds.
@@ -93,6 +95,17 @@ pub(crate) struct TimesPoint {
     pub(crate) p50_us: f64,
     /// The 99th percentile.
     pub(crate) p99_us: f64,
+}
+
+/// Events of streamed responses.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct EventFigures {
+    /// Events per second, over the results that were published last.
+    pub(crate) per_s: f64,
+    /// Times to the first event in the whole measured part.
+    pub(crate) first_event: TimePercentiles,
+    /// Gaps between events in the whole measured part.
+    pub(crate) event_gap: TimePercentiles,
 }
 
 /// CPU usage of the load generator in the last few seconds.
@@ -316,6 +329,13 @@ impl LoadFollower {
             half_second.failed += seen.failed;
             half_second.bytes_in += seen.bytes_in;
         }
+        if self.figures.info.events.is_some() {
+            let length_s = delta.length().as_secs_f64();
+            let events = self.figures.events.get_or_insert_default();
+            if length_s > 0.0 {
+                events.per_s = delta.events.events as f64 / length_s;
+            }
+        }
         self.update_history();
         if delta.response_time.count() > 0 {
             let at = |quantile| delta.response_time.quantile(quantile).0.as_micros_f64();
@@ -372,6 +392,10 @@ impl LoadFollower {
     fn update_totals(&mut self, so_far: &LoadSnapshot) {
         let (figures, all) = (&mut self.figures, &so_far.delta);
         figures.all = TimePercentiles::of(&all.response_time);
+        if let Some(events) = &mut figures.events {
+            events.first_event = TimePercentiles::of(&all.events.first_event);
+            events.event_gap = TimePercentiles::of(&all.events.event_gap);
+        }
         figures.outcomes = all.outcomes.happened().collect();
         figures.statuses = all.statuses.iter().collect();
         if let Some(list) = &figures.info.entries {

@@ -203,6 +203,20 @@ pub(super) fn rate(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'sta
             number::rate_figure(offered),
         )));
     }
+    if let Some(events) = &figures.events {
+        let p99 = |times: &TimePercentiles| match (times.count, times.percentiles[2]) {
+            (0, _) => "–".to_owned(),
+            (_, (us, true)) => format!("≥ {}", number::time(us)),
+            (_, (us, false)) => number::time(us),
+        };
+        let per_s = number::rate_figure(events.per_s);
+        parts.push(Span::raw(format!("{per_s} events/s")));
+        parts.push(Span::raw(format!(
+            "p99 first event {}, gap {}",
+            p99(&events.first_event),
+            p99(&events.event_gap)
+        )));
+    }
     if figures.bytes_in_per_s > 0.0 {
         let bytes = number::bytes(figures.bytes_in_per_s);
         parts.push(Span::raw(format!("{bytes}/s")));

@@ -14,7 +14,7 @@ use crate::terminal;
 /// Returns true if the stored facts about a load make the commands that run or print it exit with
 /// status 1.
 pub(crate) fn has_failed(record: &Record) -> bool {
-    record.aborted.is_some() || missing_part(record).is_some() || record.totals.ok == 0
+    record.aborted.is_some() || missing_part(record).is_some() || !record.has_success()
 }
 
 /// Returns the finding that reports that part of a load is missing.
@@ -44,7 +44,7 @@ fn ending(record: &Record, interrupted: bool, progress: &Progress) -> Ending {
             lost.id, lost.text
         ));
     }
-    if record.totals.ok == 0 {
+    if !record.has_success() {
         let mut findings = record.findings.iter();
         let unreached = [FindingId::NothingListens, FindingId::TlsFailed];
         match findings.find(|finding| unreached.iter().any(|id| finding.id == *id)) {

@@ -506,3 +506,37 @@ fn packets_received() -> u64 {
     let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     links[0]["stats64"]["rx"]["packets"].as_u64().unwrap()
 }
+
+#[test]
+fn streams_of_events_are_read() {
+    on_link(1, |far| {
+        let workdir = Workdir::new();
+        let origin = origin(far, &workdir);
+        for version in ["1.1", "2"] {
+            let url = origin.url("/events/5?every=2ms&end=done");
+            let words = [
+                "--http",
+                version,
+                "--events",
+                "sse",
+                "--end-marker",
+                "[DONE]",
+                "-c",
+                "4",
+                "-n",
+                "20",
+                "--json",
+                "-",
+                &url,
+            ];
+            let output = load(&workdir, &words).expect(0);
+            let record: prony_record::Record = serde_json::from_str(&output.out).unwrap();
+            let events = record.events.unwrap();
+            assert_eq!(
+                (events.events, events.events_per_response),
+                (100, Some(5.0))
+            );
+            assert_eq!(record.load.io, "xdp");
+        }
+    });
+}

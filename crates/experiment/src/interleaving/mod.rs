@@ -91,6 +91,11 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
             "{load} has think times, which slices would interrupt"
         ));
     }
+    if let Some(load) = all.loads(|variant| variant.load.settings.events.is_some()) {
+        return Some(format!(
+            "{load} has streamed responses, which slices would interrupt"
+        ));
+    }
     if let Some(load) = all.loads(|variant| variant.load.settings.script.is_some()) {
         return Some(format!("{load} has a script, which slices would interrupt"));
     }

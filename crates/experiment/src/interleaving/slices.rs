@@ -19,7 +19,7 @@ pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
 /// request rate of the slowest variant, rounded up to whole milliseconds. Returns `None` if any
 /// duration is long enough.
 pub fn minimum_duration(slowest_rate_per_s: f64, metrics: &[Metric]) -> Option<Duration> {
-    let is_high = metrics.contains(&Metric::P99Us);
+    let is_high = metrics.iter().any(|metric| metric.is_p99());
     is_high.then(|| time_of(COUNTED_REQUESTS_MIN, slowest_rate_per_s))
 }
 

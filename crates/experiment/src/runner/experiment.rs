@@ -506,7 +506,7 @@ impl<'a> Experiment<'a> {
             .filter(|result| result.block == block);
         let records: Option<Vec<_>> = of_block.map(|result| result.record.as_ref()).collect();
         let records = records?;
-        if records.iter().any(|record| record.totals.ok > 0) {
+        if records.iter().any(|record| record.has_success()) {
             return None;
         }
         let mut findings = records.iter().flat_map(|record| &record.findings);

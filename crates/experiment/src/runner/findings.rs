@@ -410,8 +410,7 @@ pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Ex
 /// the finding withholds, `this` is true if it concerns the variant, and `other` if it concerns the
 /// baseline.
 fn distorts(withholds: WithheldVerdicts, comparison: &Comparison, this: bool, other: bool) -> bool {
-    use Metric::{CapacityPerS, FailedShare, P50Us, P99Us, RatePerS};
-    let is_speed = matches!(comparison.metric, RatePerS | CapacityPerS | P50Us | P99Us);
+    let is_speed = comparison.metric.is_rate() || comparison.metric.is_time();
     match withholds {
         // `noise::apply` withholds the selected verdicts.
         WithheldVerdicts::Nothing | WithheldVerdicts::Selected => false,
@@ -425,7 +424,9 @@ fn distorts(withholds: WithheldVerdicts, comparison: &Comparison, this: bool, ot
                 }
         }
         // A higher number of failures is a result, not a distortion.
-        WithheldVerdicts::AllButFailures => comparison.metric != FailedShare && (this || other),
+        WithheldVerdicts::AllButFailures => {
+            comparison.metric != Metric::FailedShare && (this || other)
+        }
         WithheldVerdicts::All => this || other,
     }
 }

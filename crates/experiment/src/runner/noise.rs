@@ -108,8 +108,8 @@ fn judge_one(
 /// `None` for metrics that don't depend on it.
 fn direction(metric: Metric) -> Option<f64> {
     match metric {
-        Metric::RatePerS | Metric::CapacityPerS => Some(1.0),
-        Metric::P50Us | Metric::P99Us | Metric::TotalTimeUs => Some(-1.0),
+        metric if metric.is_rate() => Some(1.0),
+        metric if metric.is_time() || metric == Metric::TotalTimeUs => Some(-1.0),
         _ => None,
     }
 }

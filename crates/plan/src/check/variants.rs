@@ -171,7 +171,8 @@ fn check_capacity_metrics(
 }
 
 /// Returns the metric that gets a verdict by default: the rate of a closed loop, the p99 of an open
-/// loop or of a load with think times, or the capacity of a search.
+/// loop or of a load with think times, or the capacity of a search. For streamed responses, these are
+/// the rate of events and the p99 of the time to the first event.
 fn default_metrics(
     all: &[(String, RenderedVariant)],
     load_line: usize,
@@ -185,6 +186,11 @@ fn default_metrics(
             (_, model) => model,
         })
     });
+    let mut loads = all
+        .iter()
+        .filter_map(|(_, rendered)| rendered.load.as_ref())
+        .peekable();
+    let are_streams = loads.peek().is_some() && loads.all(|load| load.settings.events.is_some());
     let (mut closed, mut open) = (false, false);
     for model in models {
         match model {
@@ -201,7 +207,9 @@ fn default_metrics(
             reader.report_with_hint(DiagnosticKind::Structure, load_line, message, hint);
             Vec::new()
         }
+        (false, true) if are_streams => vec![Metric::FirstEventP99Us],
         (false, true) => vec![Metric::P99Us],
+        (_, false) if are_streams => vec![Metric::EventsPerS],
         (_, false) => vec![Metric::RatePerS],
     }
 }

@@ -179,6 +179,9 @@ impl Random {
         for count in delta.counts_mut() {
             *count = self.up_to_bits(49);
         }
+        for count in delta.events.counts_mut() {
+            *count = self.up_to_bits(49);
+        }
         for &outcome in Outcome::ALL {
             delta.outcomes.add_many(outcome, self.up_to_bits(30) / 4);
         }

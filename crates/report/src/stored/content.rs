@@ -202,25 +202,27 @@ fn of_loads(records: &[Record]) -> Run {
     let errors = records.iter().flat_map(|record| &record.findings);
     let mut errors = errors.filter(|finding| finding.severity == Severity::Error);
     let doubts = errors.next().map_or(Vec::new(), |error| {
-        let distorted = [Metric::RatePerS, Metric::P50Us, Metric::P99Us];
-        distorted
-            .map(|metric| WithheldMetric {
-                variant: 0,
-                metric,
-                because: WithheldBecause::Stated(format!("{}: {}", error.id, error.text)),
-            })
-            .to_vec()
+        let distorted = Metric::ALL.iter().copied();
+        let distorted = distorted.filter(|metric| metric.is_time() || metric.is_rate());
+        let withheld = distorted.map(|metric| WithheldMetric {
+            variant: 0,
+            metric,
+            because: WithheldBecause::Stated(format!("{}: {}", error.id, error.text)),
+        });
+        withheld.collect()
     });
+    let are_streams = records.iter().all(|record| record.events.is_some());
     Run {
         variants: vec![RunVariant {
             name: String::new(),
             levels: prony_stats::Levels::default(),
         }],
         margin: LOADS_MARGIN,
-        family: vec![if is_open {
-            Metric::P99Us
-        } else {
-            Metric::RatePerS
+        family: vec![match (is_open, are_streams) {
+            (true, false) => Metric::P99Us,
+            (false, false) => Metric::RatePerS,
+            (true, true) => Metric::FirstEventP99Us,
+            (false, true) => Metric::EventsPerS,
         }],
         trials: (1..)
             .zip(records)

@@ -147,9 +147,12 @@ pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
 
 /// Rate, response times and failures of each variant, if they were measured.
 pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
-    const SHOWN: [(&str, Metric); 6] = [
+    const SHOWN: [(&str, Metric); 9] = [
         ("rate", Metric::RatePerS),
         ("total time", Metric::TotalTimeUs),
+        ("events", Metric::EventsPerS),
+        ("first event p99", Metric::FirstEventP99Us),
+        ("gap p99", Metric::EventGapP99Us),
         ("p50", Metric::P50Us),
         ("p99", Metric::P99Us),
         ("failed", Metric::FailedShare),

@@ -86,7 +86,7 @@ impl Goal {
             }
             AmountKind::Rate | AmountKind::Share => {
                 return refused(
-                    "a goal can't be about the rate or the generator (use a time or a share of \
+                    "a goal can't be about a rate or the generator (use a time or a share of \
                      requests, such as p99<50ms)",
                 );
             }

@@ -95,7 +95,7 @@ impl LoadCondition {
                 relation,
                 limit: GateLimit::Fixed { value, is_share },
             } => Ok(LoadCondition {
-                input: input.chars().filter(|c| !c.is_whitespace()).collect(),
+                input: without_spaces(input, &observable.name),
                 observable,
                 failing: relation,
                 limit: value,
@@ -206,6 +206,17 @@ impl LoadCondition {
     pub fn name(&self) -> &str {
         let end = self.input.find(['<', '>']).unwrap_or(self.input.len());
         &self.input[..end]
+    }
+}
+
+/// Returns a condition without its spaces. A space within the name of the metric becomes a dot.
+fn without_spaces(input: &str, name: &str) -> String {
+    let input: String = input.chars().filter(|c| !c.is_whitespace()).collect();
+    let kind = name.split_once('.').map(|(kind, _)| kind);
+    let rest = kind.and_then(|kind| Some((kind, input.strip_prefix(kind)?)));
+    match rest {
+        Some((kind, rest)) if !rest.starts_with('.') => format!("{kind}.{rest}"),
+        _ => input,
     }
 }
 

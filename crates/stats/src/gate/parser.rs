@@ -1,6 +1,6 @@
 //! Parser of gates. Its errors include the position in the text.
 
-use prony_record::measure::{self, Relation};
+use prony_record::measure::{self, Measure, Relation};
 
 use super::error::GateError;
 use super::rule::{Gate, GateLimit, GateReference, GateRule};
@@ -105,6 +105,21 @@ impl<'a> GateParser<'a> {
             Some((step, _)) if word == "failed" => {
                 self.at += step.len() + 2;
                 format!("{word}({})", step.trim())
+            }
+            // `first_event p95` is a synonym of `first_event.p95`.
+            _ if measure::is_kind_of_time(word) => {
+                let end = self.at;
+                self.space();
+                let figure = match self.rest().starts_with(['<', '>']) {
+                    true => String::new(),
+                    false => self.metric_name(),
+                };
+                let name = format!("{word}.{figure}");
+                if Measure::parse(&name).is_ok() {
+                    return name;
+                }
+                self.at = end;
+                word.to_owned()
             }
             _ => word.to_owned(),
         }

@@ -156,8 +156,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 recorder.stream_ended(&exchange, outcome, streamed);
             }
         }
-        let is_ok = is_measured && outcome == Outcome::Ok;
-        self.sink.body_waits.ended(slot, &exchange, is_ok);
+        if streamed.is_none() {
+            let is_ok = is_measured && outcome == Outcome::Ok;
+            self.sink.body_waits.ended(slot, &exchange, is_ok);
+        }
         if let Some(script) = &mut self.script {
             let listed = || &self.spec.requests[pending.request as usize];
             let ended = EndedRequest {

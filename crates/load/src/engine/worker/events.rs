@@ -190,9 +190,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     pub(super) fn requeue_for_retry(&mut self, slot: u32, now: Nanos) {
         self.take_back_unsent(slot);
         if self.dispatcher.slot(slot).pending().is_some() {
-            if let Some(times) = &mut self.event_times {
-                times.take(slot);
+            if let Some(times) = &mut self.event_times
+                && times.take(slot).span.is_some()
+            {
                 self.timers.gaps.clear(slot);
+                if let Some(timeout) = self.spec.responses.timeout {
+                    self.timers.requests.set(slot, now + timeout);
+                }
             }
             self.dispatcher.requeue(slot, true);
             self.sink.recorder.retried(now);

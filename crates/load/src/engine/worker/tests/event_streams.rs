@@ -336,4 +336,5 @@ fn streams_that_outlast_the_load_are_measured() {
     assert_us(seen.event_gap_us.p99, 10_000);
     assert_us(seen.event_gap_us.max, 605_000);
     assert!(seen.event_gap_us.at_least.contains(&"max".to_owned()));
+    assert!(outcomes.record.has_success(), "no stream failed");
 }

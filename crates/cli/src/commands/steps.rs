@@ -31,9 +31,10 @@ pub(crate) fn run(arguments: &StepsArgs) -> Result<Ending, Failure> {
     let recorded =
         recorded::steps(&text).map_err(|error| Failure::wrong(format!("{shown}: {error}")))?;
     let is_printed = is_stream(&arguments.file);
-    let name = match is_printed {
-        true => "journey.toml".to_owned(),
-        false => arguments.file.display().to_string(),
+    let name = if is_printed {
+        "journey.toml".to_owned()
+    } else {
+        arguments.file.display().to_string()
     };
     let steps = recorded::steps_text(&recorded, &name);
     if is_printed {

@@ -110,9 +110,10 @@ impl<'a> GateParser<'a> {
             _ if measure::is_kind_of_time(word) => {
                 let end = self.at;
                 self.space();
-                let figure = match self.rest().starts_with(['<', '>']) {
-                    true => String::new(),
-                    false => self.metric_name(),
+                let figure = if self.rest().starts_with(['<', '>']) {
+                    String::new()
+                } else {
+                    self.metric_name()
                 };
                 let name = format!("{word}.{figure}");
                 if Measure::parse(&name).is_ok() {

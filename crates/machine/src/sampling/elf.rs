@@ -315,4 +315,19 @@ mod tests {
         std::fs::write(&path, "no program").unwrap();
         assert!(functions(File::open(&path).unwrap(), &[0]).is_err());
     }
+
+    #[test]
+    fn damaged_programs_are_errors_or_have_no_names() {
+        let original = std::fs::read("/bin/true").unwrap();
+        let mut damaged = original.clone();
+        for position in (0..4096).step_by(5).chain((0..original.len()).step_by(211)) {
+            damaged[position] ^= 0xff;
+            fuzz(&damaged);
+            damaged[position] = original[position];
+        }
+        for length in (0..original.len()).step_by(509) {
+            fuzz(&original[..length]);
+            super::super::perf_map::fuzz(&original[..length]);
+        }
+    }
 }

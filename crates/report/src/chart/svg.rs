@@ -98,8 +98,11 @@ fn element(shape: &Shape) -> String {
             style,
         } => {
             let (width, height) = (units(to.0 - from.0).max(1), units(to.1 - from.1));
+            // The page's style would make the element as wide as the drawing, and show all text.
+            // Some browsers use only the attributes of the size.
             format!(
-                "<svg x=\"{}\" y=\"{}\" style=\"width:{width}px;height:{height}px;overflow:hidden\">\
+                "<svg x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\" \
+                 style=\"width:{width}px;height:{height}px;overflow:hidden\">\
                  <title>{}</title><rect width=\"{width}\" height=\"{height}\" fill=\"{}\" \
                  opacity=\"{opacity:.2}\"/><text x=\"30\" y=\"{}\" dy=\"0.5ex\" font-size=\"{}\" \
                  fill=\"{}\">{}</text></svg>",

@@ -75,7 +75,7 @@ fn a_load_reports_its_journeys_and_steps() {
         &url,
     ];
     let output = workdir.run(&words).expect(0);
-    assert!(output.out.contains("journeys of 3 steps"), "{}", output.out);
+    assert!(output.out.contains("journeys of 3"), "{}", output.out);
     assert!(
         output.out.contains("Steps of the journey\n"),
         "{}",

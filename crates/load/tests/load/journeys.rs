@@ -224,7 +224,7 @@ fn any_bytes_are_steps_or_a_response() {
     ];
     let mut random = ChaCha8Rng::seed_from_u64(9);
     let mut valid = 0;
-    for _ in 0..2_000 {
+    for _ in 0..400 {
         let length = random.random_range(0..12);
         let parts = (0..length).map(|_| PARTS[random.random_range(0..PARTS.len())]);
         let mut text: String = parts.collect();
@@ -233,5 +233,5 @@ fn any_bytes_are_steps_or_a_response() {
         }
         valid += u32::from(journey::run(text.as_bytes()));
     }
-    assert!(valid > 20, "{valid}");
+    assert!(valid > 4, "{valid}");
 }

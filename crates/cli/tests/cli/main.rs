@@ -38,6 +38,9 @@ mod requests;
 mod revisions;
 mod running;
 mod scripts;
+mod ssh_hosts;
+#[path = "../../../machine/tests/sshd/mod.rs"]
+mod sshd;
 mod statuses;
 mod stored_runs;
 mod studies;

@@ -387,6 +387,31 @@ fn a_service_that_ends_is_reported_with_its_log() {
 }
 
 #[test]
+fn a_long_log_is_cut_on_the_machine_and_here() {
+    let mut far = Far::start(None);
+    far.allocate(ListenKind::Tcp);
+    let script = "echo begin; head -c 80000000 /dev/zero | tr '\\0' x; echo; echo end; sleep 1000";
+    far.host
+        .start(&spec(&["sh", "-c", script]), &far.logs)
+        .unwrap();
+    let log = far.left()[0].join("1.log");
+    wait_for("the cut on the machine", || {
+        let size = fs::metadata(&log).unwrap().len();
+        let is_cut = fs::metadata(log.with_extension("log.cut")).is_ok();
+        (is_cut && size < 64 << 20).then_some(())
+    });
+    wait_for("the end of the log", || {
+        far.host.log_tail("web", 1).ends_with("end").then_some(())
+    });
+    let stopped = far.host.stop("web").unwrap();
+    assert!(stopped.log_bytes_cut > 70_000_000, "{stopped:?}");
+    let log = fs::read_to_string(far.logs.join("web.log")).unwrap();
+    assert!(log.len() < 2 << 20, "{}", log.len());
+    assert!(log.starts_with("begin\n") && log.ends_with("end\n"));
+    assert!(log.contains("prony removed "));
+}
+
+#[test]
 fn a_service_that_ignores_its_stop_signal_is_killed_with_its_children() {
     let mut far = Far::start(None);
     far.allocate(ListenKind::Tcp);
@@ -539,7 +564,9 @@ fn a_port_that_was_taken_meanwhile_is_reported() {
         .host
         .start(&spec(&["sleep", "100"]), &far.logs)
         .unwrap_err();
-    assert!(matches!(error, HostError::PortTaken { .. }), "{error}");
+    let address = address_of(&allocated.endpoints[""]);
+    let says = format!("host far: service web: {address} is in use on that machine");
+    assert_eq!(error.to_string(), says);
 }
 
 #[test]

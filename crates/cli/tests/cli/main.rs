@@ -40,6 +40,9 @@ mod revisions;
 mod running;
 mod sampling_profiles;
 mod scripts;
+mod ssh_hosts;
+#[path = "../../../machine/tests/sshd/mod.rs"]
+mod sshd;
 mod statuses;
 mod stored_runs;
 mod studies;

@@ -364,16 +364,15 @@ impl SshHosts {
             let mut endpoints = service.allocated.endpoints.values();
             Ok(endpoints.find(|it| occupied.has(it)).cloned())
         })?;
-        let (address, protocol) = match taken {
-            Some(Endpoint::Tcp(address)) => (address, PortProtocol::Tcp),
-            Some(Endpoint::Udp(address)) => (address, PortProtocol::Udp),
+        let endpoint = match taken {
+            Some(Endpoint::Tcp(address)) => address.to_string(),
+            Some(Endpoint::Udp(address)) => format!("UDP {address}"),
             Some(Endpoint::Unix(_)) | None => return Ok(()),
         };
-        Err(HostError::PortTaken {
-            service: name.to_owned(),
-            address,
-            protocol,
-            holder: None,
+        let host = self.services.get(name).map(|service| service.host.clone());
+        Err(HostError::Elsewhere {
+            host: host.unwrap_or_default(),
+            text: format!("service {name}: {endpoint} is in use on that machine"),
         })
     }
 
@@ -471,12 +470,12 @@ impl SshHosts {
                 let text = section(&sections, name);
                 text.strip_suffix('\n').unwrap_or(text).to_owned()
             };
-            Ok((size, text("head"), text("tail")))
+            let tail = sections.contains_key("tail").then(|| text("tail"));
+            Ok((size, text("head"), tail))
         })?;
-        let written = if tail.is_empty() {
-            fs::write(&path, head).map(|()| 0)
-        } else {
-            log::write_cut(&path, size, head.into_bytes(), tail.into_bytes())
+        let written = match tail {
+            None => fs::write(&path, head).map(|()| 0),
+            Some(tail) => log::write_cut(&path, size, head.into_bytes(), tail.into_bytes()),
         };
         written.map_err(HostError::file("write", path))
     }
@@ -545,9 +544,11 @@ impl Host for SshHosts {
             service.host.clone()
         });
         self.started.push(spec.name.clone());
-        let Some(host) = host.filter(|_| started) else {
-            return Err(HostError::NotAllocated(spec.name.clone()));
-        };
+        let host = host.unwrap_or_default();
+        if !started {
+            let text = format!("service {} could not be started there", spec.name);
+            return Err(HostError::Elsewhere { host, text });
+        }
         self.follow(&host)
     }
 
@@ -625,8 +626,9 @@ impl Host for SshHosts {
         }
         let text = self.with_service(name, |machine, service| {
             let file = quoted(&format!("{}/{}.log", machine.folder, service.id));
-            let sections =
-                machine.run(&format!("at tail; tail -n {lines} {file} | tail -c 65536"))?;
+            let script =
+                format!("at tail; cat {file}.tail {file} | tail -n {lines} | tail -c 65536");
+            let sections = machine.run(&script)?;
             Ok(section(&sections, "tail").trim_end().to_owned())
         });
         text.unwrap_or_default()

@@ -9,6 +9,8 @@
 
 # Lines of the ticker without a sign of life from prony after which the keeper ends everything.
 silent_max=6
+# Size in bytes from which a log is cut while its service runs.
+log_max=67108864
 
 locale=${LC_ALL-}
 LC_ALL=C; export LC_ALL
@@ -162,11 +164,22 @@ put() {
   at size; wc -c <"$1"
 }
 
-# Prints a file; of a long one, the first and the last $2 bytes.
+# Sets `size` to the size of a file in bytes, without reading it.
+size_of() {
+  set -- $(ls -ln "$1")
+  size=${5:-0}
+}
+
+# Prints a log; of a long one, the first and the last $2 bytes.
 log() {
-  size=$(wc -c <"$1") || size=0
-  at size; echo "$size"
-  if [ "$size" -le $((2 * $2)) ]; then
+  cut=0
+  while read -r more; do cut=$((cut + more)); done <"$1.cut"
+  size_of "$1"
+  at size; echo $((size + cut))
+  if [ -f "$1.head" ]; then
+    at head; cat "$1.head"
+    at tail; cat "$1.tail" "$1" | tail -c "$2"
+  elif [ "$size" -le $((2 * $2)) ]; then
     at head; cat "$1"
   else
     at head; dd if="$1" bs="$2" count=1
@@ -174,8 +187,22 @@ log() {
   fi
 }
 
+# Cuts logs that use too much of the disk. Services append to their logs, so they are not affected.
+trim() {
+  for log in "$folder"/*.log; do
+    size_of "$log"
+    [ "$size" -gt "$log_max" ] || continue
+    [ -f "$log.head" ] || dd if="$log" of="$log.head" bs=524288 count=1
+    tail -c 524288 "$log" >"$log.tail"
+    echo "$size" >>"$log.cut" && true >"$log"
+  done
+}
+
 ticker() {
-  while sleep 5 && kill -0 "$1"; do echo tick; done
+  while sleep 5 && kill -0 "$1"; do
+    echo tick
+    trim
+  done
 }
 
 session() {

@@ -351,6 +351,11 @@ impl Measure {
         }
     }
 
+    /// Returns true for the rate of events, as opposed to requests.
+    pub fn counts_events(&self) -> bool {
+        self.0 == MeasureKind::EventRate
+    }
+
     /// Returns true for the minimum and the maximum, which depend on the number of requests.
     pub fn is_extreme(&self) -> bool {
         matches!(

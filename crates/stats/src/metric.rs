@@ -72,7 +72,7 @@ metrics! {
     /// 99th percentile of the response time, in microseconds.
     P99Us = "p99_us", "p99 response time", Micros, Lower, Ratio, Result;
     /// Events of streamed responses per second; only for loads with `events`.
-    EventsPerS = "events_per_s", "event rate", PerS, Higher, Ratio, Result;
+    EventsPerS = "events_per_s", "event rate", EventsPerS, Higher, Ratio, Result;
     /// Median time to the first event of a streamed response, in microseconds.
     FirstEventP50Us = "first_event_p50_us", "median time to the first event", Micros, Lower, Ratio, Result;
     /// 99th percentile of the time to the first event, in microseconds.
@@ -182,8 +182,10 @@ metrics! {
 /// Unit of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Events per second.
+    /// Requests per second.
     PerS,
+    /// Events of streamed responses per second.
+    EventsPerS,
     /// Microseconds.
     Micros,
     /// A fraction, 0 to 1.
@@ -203,6 +205,7 @@ impl Unit {
     pub fn shown(self, value: f64) -> String {
         match self {
             Unit::PerS => number::rate(value),
+            Unit::EventsPerS => format!("{} events/s", number::rate_figure(value)),
             Unit::Micros => number::time(value),
             Unit::Share => number::share(value),
             Unit::Percent => format!("{}%", number::significant(value, 3)),

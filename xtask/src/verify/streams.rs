@@ -20,6 +20,8 @@ use super::program::Prony;
 const STREAMS: u32 = 2_000;
 /// Time between two events of a stream.
 const GAP: Duration = Duration::from_millis(50);
+/// Number of streams whose events are due at the same time, so that the server can sleep in between.
+const GROUP: u32 = 8;
 /// Time from the first request until the events begin.
 const FIRST_AFTER: Duration = Duration::from_millis(1_500);
 /// Maximum error of a percentile of the gaps, in microseconds.
@@ -110,7 +112,8 @@ fn serve(listener: &TcpListener, is_over: &AtomicBool) -> io::Result<Vec<Duratio
     let mut gaps = Vec::new();
     for round in 0.. {
         for (number, stream) in (0..).zip(&mut streams) {
-            wait_until(begin + GAP * round + GAP * number / STREAMS);
+            let group = number / GROUP * GROUP;
+            wait_until(begin + GAP * round + GAP * group / STREAMS);
             let now = Instant::now();
             // The load ends with open streams.
             if is_over.load(Ordering::Relaxed) || stream.write_all(EVENT).is_err() {
@@ -125,7 +128,7 @@ fn serve(listener: &TcpListener, is_over: &AtomicBool) -> io::Result<Vec<Duratio
 
 /// Waits precisely: the last part without sleeping.
 fn wait_until(due: Instant) {
-    const SPIN: Duration = Duration::from_micros(200);
+    const SPIN: Duration = Duration::from_micros(50);
     loop {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -356,8 +356,8 @@ fn link() -> Vec<ReferenceKey> {
             after which it is dropped; needs rate (formerly `latency`)"),
         key("round_trip", Time, "none", "\"20ms\"", "time that a packet and its response travel, \
             half in each direction"),
-        key("delay", List, "none", "[\"5ms\", \"15ms\"]", "time that packets travel in each \
-            direction, or in the direction of `between` and in the other one; instead of round_trip"),
+        key("delay", List, "none", "[\"5ms\", \"15ms\"]", "time that packets travel: in both \
+            directions, or in each; instead of round_trip"),
         key("jitter", Time, "none", "\"2ms\"", "variation of the delay in each direction; packets \
             keep their order"),
         key("distribution", choice(&["uniform", "normal"]), "\"uniform\"", "\"normal\"", "distribution \
@@ -369,9 +369,8 @@ fn link() -> Vec<ReferenceKey> {
         key("reorder", Percent, "none", "\"1%\"", "percentage of packets that skip the delay and \
             overtake others; needs a delay"),
         key("duplicate", Percent, "none", "\"0.1%\"", "percentage of packets that arrive twice"),
-        key("emulator", choice(&["auto", "kernel", "relay"]), "\"auto\"", "\"relay\"", "provides all \
-            of these but independent loss: the kernel's sch_netem, or a relay of prony; auto \
-            prefers the kernel"),
+        key("emulator", choice(&["auto", "kernel", "relay"]), "\"auto\"", "\"relay\"", "provides the \
+            delay: the kernel's sch_netem, or a relay of prony; auto prefers the kernel"),
         key("relay_core", Cores, "any", "1", "core on which the relay runs"),
         key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 \
         addresses of the two ends"),

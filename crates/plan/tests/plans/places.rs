@@ -439,7 +439,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "rate    = \"{{ rate.bits }}\"",
         "round_trip = \"20ms\"\nrelay_core = 99",
-        "@+1: the relay of link \"wan\" uses core 99, which this machine lacks",
+        "@+1: the relay of link \"wan\" uses core 99, which this machine lacks (it has cores 0 to 1)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",

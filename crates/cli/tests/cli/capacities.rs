@@ -139,7 +139,7 @@ fn what_can_not_be_judged_is_refused() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["--goal", "rate<100"],
-            "--goal: rate<100: a goal can't be about the rate",
+            "--goal: rate<100: a goal can't be about a rate",
         ),
         (
             &["--goal", "p99>5ms"],

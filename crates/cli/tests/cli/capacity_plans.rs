@@ -104,7 +104,7 @@ fn urls_are_compared_by_their_capacities() {
             &["--goal", "p99<50ms", "-d", "5s"][..],
             "--duration can't be combined with --goal: a capacity search chooses its loads",
         ),
-        (&["--goal", "rate<9"], "a goal can't be about the rate"),
+        (&["--goal", "rate<9"], "a goal can't be about a rate"),
         (&["--max-rate", "9"], "--goal"),
         (
             &["--goal", "p99<50ms", "--judge", "p99"],

@@ -111,7 +111,7 @@ fn contradictions_are_refused_with_their_lines() {
         ),
         (
             plan("model = \"capacity\"\ngoal = \"rate<9\"\n"),
-            "a goal can't be about the rate",
+            "a goal can't be about a rate",
         ),
         (
             plan("model = \"capacity\"\ngoal = \"p99.9<9ms\"\nprobe = \"1s\"\nmax_rate = 100\n"),

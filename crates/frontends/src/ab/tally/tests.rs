@@ -121,9 +121,9 @@ fn each_request_is_counted_once_under_one_outcome() {
         tally.failed,
         FailureCounts {
             connect: 8,
-            receive: 3,
+            receive: 4,
             length: 2,
-            exceptions: 5
+            exceptions: 8
         }
     );
 }

@@ -56,7 +56,8 @@ mod tests {
             ..SenderVersion::own()
         };
         assert!(!other.is_own());
-        assert!(other.to_string().ends_with(" (wire format 4)"));
+        let format = format!(" (wire format {})", WIRE_VERSION + 1);
+        assert!(other.to_string().ends_with(&format));
         let earlier: SenderVersion = serde_json::from_str(r#"{"version":"0.0.1"}"#).unwrap();
         assert!(!earlier.is_own());
         assert_eq!(earlier.to_string(), "0.0.1 (unknown wire format)");

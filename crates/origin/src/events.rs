@@ -37,7 +37,7 @@ pub(crate) enum EventForm {
     Lines,
 }
 
-/// What follows the last event.
+/// End of a stream after its last event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnding {
     /// The end of the response.

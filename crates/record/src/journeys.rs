@@ -26,7 +26,7 @@ pub struct Journey {
     pub ended: Nanos,
     /// Sum of its steps' response times, without the pauses between the steps.
     pub time: Nanos,
-    /// How the journey ended.
+    /// The journey's end.
     pub end: JourneyEnd,
     /// True if the journey began in the settling part of a slice.
     pub is_settling: bool,

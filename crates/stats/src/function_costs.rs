@@ -261,7 +261,7 @@ pub fn function_table(
     })
 }
 
-/// What the spreads of all functions between blocks have in common.
+/// The common part of the spreads of all functions between blocks.
 #[derive(Debug, Clone, Copy)]
 struct CommonSpread {
     /// Variance of a function per unit of its cost.

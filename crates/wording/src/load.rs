@@ -183,7 +183,7 @@ pub fn requests(record: &Record) -> (String, Option<String>) {
     (all, Some(failed))
 }
 
-/// What became of the journeys: `774 journeys: 511 completed (170/s), 255 failed (33%)`. A journey
+/// Ends of the journeys: `774 journeys: 511 completed (170/s), 255 failed (33%)`. A journey
 /// fails with the first step that fails.
 pub fn journeys(results: &JourneyResults) -> String {
     let mut parts = vec![format!(

@@ -18,7 +18,7 @@ const FLAG_CREATE: u16 = 0x400;
 const TYPE_ERROR: u16 = 2;
 const TYPE_DONE: u16 = 3;
 
-/// What a request does.
+/// Effect of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
     /// Requests one object.

@@ -208,7 +208,7 @@ fn boot(kernel: &Path, image: &Path) -> Result<String, String> {
     text_of(machine.stdin(Stdio::null()))
 }
 
-/// What the virtual machine printed.
+/// Output of the virtual machine.
 #[derive(Debug, Default)]
 struct Results {
     kernel: String,

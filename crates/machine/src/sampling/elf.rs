@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Folder with separate debug files, by build ID.
 const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
 
-/// What is known about the function at an address.
+/// The function at an address, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FoundFunction {
     /// Its symbol.

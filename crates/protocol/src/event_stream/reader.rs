@@ -86,7 +86,7 @@ struct MarkerMatch {
     equal: Option<usize>,
 }
 
-/// What an event was.
+/// Role of an event in its stream.
 enum EventRole {
     Event {
         chars: u64,

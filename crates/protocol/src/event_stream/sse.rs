@@ -1,6 +1,6 @@
 //! Lines of `text/event-stream` (HTML Living Standard, section 9.2.6).
 
-/// What a piece of a body contains next.
+/// Next part of a piece of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SsePart<'a> {
     /// Part of an event's data. Several `data` lines are joined with line feeds.

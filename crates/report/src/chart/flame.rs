@@ -20,7 +20,7 @@ const OPACITY_MAX: f64 = 0.45;
 /// Opacity of functions that did not change, in a comparison.
 const OPACITY_MIN: f64 = 0.08;
 
-/// What the colors of a flame graph mean.
+/// Meaning of the colors of a flame graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlameColors {
     /// The program or library of a function.

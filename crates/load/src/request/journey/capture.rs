@@ -1,4 +1,4 @@
-//! What a step reads from a response: values for variables, and a check of the body.
+//! Parts of responses that a step reads: values for variables, and the body's check.
 
 use std::borrow::Cow;
 

@@ -88,7 +88,7 @@ pub(crate) fn memory_available_bytes() -> Option<u64> {
     proc_files::memory_available_bytes(&read_small_file("/proc/meminfo")?)
 }
 
-/// What `/proc/cpuinfo` reports.
+/// Facts about the processor from `/proc/cpuinfo`.
 pub(crate) struct CpuFacts {
     pub(crate) model: String,
     pub(crate) cores: usize,

@@ -38,7 +38,7 @@ const DEVIATION_MAX: Duration = Duration::from_micros(300);
 /// Share of a relay's frames that may be late without a finding.
 const LATE_SHARE_MAX: f64 = 0.01;
 
-/// What emulates a link.
+/// Emulator of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Emulator {
     /// The kernel's `sch_netem`.

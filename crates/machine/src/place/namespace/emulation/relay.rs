@@ -39,7 +39,7 @@ pub(super) struct Relay {
     shared: Arc<SharedCounts>,
 }
 
-/// What the thread publishes.
+/// Counts that the thread publishes.
 #[derive(Debug, Default)]
 struct SharedCounts {
     counts: Mutex<RelayCounts>,

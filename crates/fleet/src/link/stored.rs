@@ -179,18 +179,13 @@ impl NatsLink {
         headers: async_nats::HeaderMap,
         payload: Bytes,
     ) -> Result<(), LinkError> {
-        // Storing a message again does no harm: a key has one value, and messages have numbers.
-        retried(|| {
-            let stored = async {
-                let sent = self.jetstream.publish_with_headers(
-                    subject.to_owned(),
-                    headers.clone(),
-                    payload.clone(),
-                );
-                sent.await?.await
-            };
-            self.wait(subject, RESPONSE_TIMEOUT, stored).map(|_| ())
-        })
+        let stored = async {
+            let sent = self
+                .jetstream
+                .publish_with_headers(subject.to_owned(), headers, payload);
+            sent.await?.await
+        };
+        self.wait(subject, RESPONSE_TIMEOUT, stored).map(|_| ())
     }
 
     /// Removes all messages on a subject from a stream, and returns their number.
@@ -339,7 +334,8 @@ impl NatsLink {
 
 /// Repeats a call that the server rejects. It also rejects valid requests for a moment: if several
 /// processes create the same streams at the same time, and while it reloads its configuration, as it
-/// does whenever an agent enrolls.
+/// does whenever an agent enrolls. Messages are not stored again here: an agent reports that it was
+/// disconnected when it can't store one.
 fn retried<T>(mut call: impl FnMut() -> Result<T, LinkError>) -> Result<T, LinkError> {
     for _ in 1..ATTEMPTS_MAX {
         match call() {

@@ -161,7 +161,7 @@ impl SshMachines {
         })
     }
 
-    /// Returns the address at which the machines reach this one, if one of them has told it.
+    /// Returns the address at which the machines reach this one, if one of them has reported it.
     #[must_use]
     pub fn own_address(&self) -> Option<IpAddr> {
         let mut slots = self.slots.values();

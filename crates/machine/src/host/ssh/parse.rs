@@ -122,7 +122,7 @@ pub(super) fn cores(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // No machine has so many cores; a longer list would only use memory.
+        // No machine has more cores than this; a longer list would only use memory.
         (last < 65_536).then_some(first..=last)
     };
     list.split(',').filter_map(range).flatten().collect()

@@ -228,14 +228,20 @@ fn bursts_are_lost_and_some_packets_arrive_twice_or_early() {
     let emulation = LinkEmulation {
         reorder: PacketShare::parse("10%").unwrap(),
         duplicate: PacketShare::parse("20%").unwrap(),
-        ..LinkEmulation::with_delays([ms(5); 2])
+        ..LinkEmulation::with_delays([ms(20); 2])
     };
     let lab = Lab::new(None, None, emulation);
     let arrived = datagrams(&lab, SENT);
     let twice = arrived.len() - SENT as usize;
     assert!((1_200..2_000).contains(&twice), "{twice} arrived twice");
-    let early = arrived.windows(2).filter(|it| it[1] < it[0]).count();
-    assert!(early > 200, "{early} were overtaken");
+    // 960 with their copies are expected, fewer if the sender pauses for longer than the delay.
+    let mut next = u32::MAX;
+    let mut early = 0;
+    for &number in arrived.iter().rev() {
+        early += u32::from(number > next);
+        next = next.min(number);
+    }
+    assert!((200..1_500).contains(&early), "{early} overtook others");
     let mut all = arrived;
     all.sort_unstable();
     all.dedup();

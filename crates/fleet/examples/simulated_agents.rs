@@ -442,6 +442,7 @@ impl Agent {
             negotiated: Negotiated::default(),
             quic: None,
             sources: None,
+            addresses: None,
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
         }

@@ -94,6 +94,9 @@ pub struct Record {
     /// Use of the source addresses, if the load has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
+    /// Use of the addresses of servers (`--addresses`, `--resolve-every`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<SourceUse>,
     /// Results of the load's own conditions, `--fail-if` and `--require`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<JudgedCondition>,
@@ -159,6 +162,12 @@ pub struct LoadInfo {
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
+    /// Number of requests after which a connection is replaced; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_connection: Option<u64>,
+    /// Age at which a connection is replaced; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_lifetime_s: Option<f64>,
     /// Summary of the TLS settings; `None` for cleartext.
     pub tls: Option<String>,
     /// Worker threads.
@@ -168,6 +177,12 @@ pub struct LoadInfo {
     /// Number of source addresses; 0 if the operating system chooses.
     #[serde(default)]
     pub sources: u64,
+    /// Choice among a host's addresses: `all` or `random`; `None` for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<String>,
+    /// Interval at which hosts are looked up again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_every_s: Option<f64>,
     /// Version of the PROXY protocol header that begins each connection, `v1` or `v2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,

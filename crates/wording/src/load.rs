@@ -2,7 +2,7 @@
 
 use prony_record::{
     FleetAgent, FleetUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
-    SourceSpread, SourceUse, Summary, number,
+    SourceCount, SourceSpread, SourceUse, Summary, number,
 };
 
 use crate::tone::Tone;
@@ -78,7 +78,16 @@ pub fn how(record: &Record) -> String {
     }
     if !load.keepalive {
         parts.push("one connection per request".to_owned());
+    } else if let Some(requests) = load.requests_per_connection {
+        parts.push(format!(
+            "{} requests per connection",
+            number::count(requests)
+        ));
     }
+    parts.extend(
+        load.connection_lifetime_s
+            .map(|seconds| format!("connections replaced after {}", number::span(seconds))),
+    );
     parts.push(match http {
         "auto" => "HTTP version by ALPN".to_owned(),
         version => format!("HTTP/{version}"),
@@ -383,6 +392,8 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
+    let used = record.addresses.as_ref();
+    facts.extend(used.map(|used| ("addresses", addresses(used))));
     facts.extend(record.fleet.as_ref().map(|fleet| ("agents", agents(fleet))));
     facts.push(("generator", generator(record)));
     facts.extend(starts(record).map(|starts| ("starts", starts)));
@@ -468,6 +479,28 @@ fn sources(used: &SourceUse) -> String {
         );
     }
     text
+}
+
+/// The requests and connections of each address of the servers.
+fn addresses(used: &SourceUse) -> String {
+    let requests = |count: &SourceCount| count.totals.ok + count.totals.failed;
+    let all: u64 = used.each.iter().map(requests).sum();
+    let each = used.each.iter().map(|count| {
+        let mut text = format!(
+            "{} with {} of the requests and {}",
+            count.address,
+            number::share(requests(count) as f64 / all.max(1) as f64),
+            number::plural(count.totals.connections, "connection", "connections"),
+        );
+        if count.totals.failed > 0 {
+            text += &format!(", {} failed", number::count(count.totals.failed));
+        }
+        text
+    });
+    match used.each.len() {
+        1..=LISTED_AGENTS_MAX => Vec::from_iter(each).join("; "),
+        _ => sources(used),
+    }
 }
 
 /// Maximum number of agents that are listed individually. If there are more, they are summarized.

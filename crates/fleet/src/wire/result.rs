@@ -43,6 +43,9 @@ pub struct PartEnd {
     pub quic: Option<QuicUse>,
     /// Use of each source address.
     pub sources: Option<SourceUse>,
+    /// Use of the addresses of servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<SourceUse>,
     /// Findings that qualify this agent's results.
     pub findings: Vec<Finding>,
     /// Start of the load by the machine's wall clock, UTC, RFC 3339.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
@@ -21,8 +22,10 @@ use crate::server_check::reach;
 use crate::socket::{Backend, PollSockets, QuicSockets, UdpDatagrams, system};
 use crate::socket::{UringSockets, XdpLink, XdpSockets};
 use crate::spec::LoadSpec;
+use crate::target::addresses::{Lookups, RunningLookups};
 use crate::tls;
 use crate::values::shard::Shard;
+use crate::values::url::Url;
 
 /// Reason why a load has no record.
 #[derive(Debug)]
@@ -162,6 +165,8 @@ fn run_on_course(
         reached.map_err(|error| RunError::Environment(error.to_string()))?;
     }
     let link = bypass_link(spec)?;
+    let lookups = lookups(spec)?;
+    let lookups = lookups.as_ref();
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
@@ -183,6 +188,7 @@ fn run_on_course(
                     let starting = StartingWorker {
                         number: worker,
                         link,
+                        lookups: lookups.map(|running| running.0.clone()),
                     };
                     one_worker(spec, director, starting, control, sync)
                 })
@@ -256,6 +262,23 @@ struct WorkerSync<'a> {
 struct StartingWorker {
     number: u64,
     link: Option<Arc<XdpLink>>,
+    lookups: Option<Arc<Lookups>>,
+}
+
+/// Starts to look up the load's names again, if the load does so.
+fn lookups(spec: &LoadSpec) -> Result<Option<RunningLookups>, RunError> {
+    let Some(every) = spec.addresses.resolve_every else {
+        return Ok(None);
+    };
+    let names = spec
+        .targets
+        .iter()
+        .map(|target| target.named.as_deref().cloned());
+    let writer = spec.writer();
+    let look_up = move |url: &Url, in_use: &[SocketAddr]| writer.addresses_again(url, in_use);
+    Lookups::start(names.collect(), every, look_up)
+        .map(Some)
+        .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))
 }
 
 /// Attaches the program of a load over AF_XDP. Returns `None` for other loads.
@@ -300,6 +323,7 @@ fn one_worker(
     let start = Start {
         shard,
         scripted,
+        lookups: starting.lookups,
         sync,
     };
     if spec.transport.protocols.is_http3() {
@@ -360,6 +384,7 @@ fn script<'d>(
 struct Start<'run, 'a> {
     shard: Shard,
     scripted: Option<ScriptRunner<'run>>,
+    lookups: Option<Arc<Lookups>>,
     sync: WorkerSync<'a>,
 }
 
@@ -385,7 +410,8 @@ impl<'run> Start<'run, '_> {
             None => Worker::new(spec, self.shard, transport),
             Some(_) => Worker::in_slices(spec, self.shard, transport),
         };
-        let mut worker = worker.with_script(self.scripted.take());
+        let worker = worker.with_script(self.scripted.take());
+        let mut worker = worker.with_lookups(self.lookups.take());
         worker.preconnect(control).map_err(waiting)?;
         // The receiver waits for all workers, and then opens or closes the gates.
         let _ = ready.send(());
@@ -497,6 +523,7 @@ pub(crate) fn merge(
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;
     record.sources = sink.sources.summary(&spec.sources);
+    record.addresses = sink.addresses.summary(spec.addresses.order);
     record.negotiated = sink.negotiated.unwrap_or_default();
     record.quic = sink.quic;
     utilization.write_to(&mut record.generator);

@@ -96,6 +96,9 @@ impl Protocols {
                 .text(" contradicts ")
                 .name("no_keepalive")
                 .text(", which limits a connection to one request"),
+            _ if !settings.reuses_connections() => wrong
+                .text(" contradicts ")
+                .and_value("requests_per_connection", 1),
             _ if is_too_many => wrong.text(format!(
                 " is too many; a connection can have at most {}",
                 ClientSettings::STREAMS_MAX

@@ -53,6 +53,8 @@ const GOOD: &[&str] = &[
     "--http 1.0",
     "--http 2 --streams 100",
     "--no-keepalive --cookies",
+    "--requests-per-connection 100 --connection-lifetime 1m",
+    "--addresses random --resolve-every 5s",
     "--follow 0",
     "--follow 20",
     "--urls f",

@@ -1,6 +1,7 @@
 //! Tests of loads over real sockets, against the embedded origin and against misbehaving servers.
 
 mod acknowledgments;
+mod addresses;
 mod before;
 mod bytes_out;
 mod differing;
@@ -24,6 +25,7 @@ mod harness;
 mod hostile;
 mod http_proxy;
 mod journeys;
+mod lifetimes;
 mod limits;
 mod parts;
 mod placeholders;

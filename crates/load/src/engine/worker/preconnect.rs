@@ -123,6 +123,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         worker.ramp = ConnectRamp::new(pace, wanted - open, entries, self.spec);
         worker.connections = self.connections;
         worker.targets = self.targets;
+        worker.addresses = self.addresses;
+        worker.sink.addresses = self.sink.addresses.restarted();
         worker.sink.negotiated = self.sink.negotiated;
         worker.sink.preconnect = self.sink.preconnect;
         worker
@@ -207,6 +209,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             // closed it for being idle.
             session.served = 1;
             session.last_heard = Nanos::ZERO;
+            self.begin_life(index, Nanos::ZERO);
         }
         if !is_kept {
             self.close(index, Close::Abort);

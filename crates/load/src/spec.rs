@@ -82,6 +82,8 @@ pub(crate) struct TransportOptions {
     pub(crate) connection_lifetime: Option<Nanos>,
     /// True if a connection is replaced when its address changes.
     pub(crate) replaces_addresses: bool,
+    /// True if connections are only opened and closed.
+    pub(crate) tcp_only: bool,
     /// True if connections are opened before the load begins, where possible.
     pub(crate) preconnect: bool,
     /// True if closed loops may gather responses before they handle them.
@@ -218,6 +220,8 @@ pub struct LoadSpec {
     /// Pauses of the virtual users.
     pub(crate) think: Option<ThinkTime>,
     pub(crate) connections: u32,
+    /// Number of connections of this process that only stay open.
+    pub(crate) idle: u32,
     pub(crate) span: LoadSpan,
     pub(crate) transport: TransportOptions,
     pub(crate) addresses: AddressOptions,
@@ -278,7 +282,14 @@ impl LoadSettings {
         let threads = shards.workers;
         sources.restrict_to(shards);
         let connections_here = shards.items(u64::from(connections)) as u32;
-        let demand = (connections_here, threads);
+        let idle = shards.items(settings.idle.unwrap_or(0));
+        let idle = u32::try_from(idle).unwrap_or(u32::MAX);
+        if idle > 0 && bypass.is_some() {
+            let error = SettingsError::of("idle").text(" can't be combined with ");
+            return Err(error.and_value("io", IoChoice::Xdp).into());
+        }
+        let all_connections = connections_here.saturating_add(idle);
+        let demand = (all_connections, threads + u32::from(idle > 0));
         let scarce = check_limits(demand, bypass.as_ref(), &mut sources, &listed.targets)?;
         let unused = resolve::unused_entries(settings, &listed.indices)?;
         let forecast = scarce.into_iter().chain(cpu_quota_finding()).chain(unused);
@@ -312,6 +323,7 @@ impl LoadSettings {
             // The steps of a journey have pauses of their own.
             think: settings.think.filter(|_| !settings.has_steps()),
             connections,
+            idle,
             span: LoadSpan {
                 requests: settings.requests,
                 duration: settings.planned().map(Nanos::from),
@@ -320,6 +332,7 @@ impl LoadSettings {
             transport: TransportOptions {
                 protocols,
                 keepalive: settings.reuses_connections() && !all_close,
+                tcp_only: settings.tcp_only,
                 requests_per_connection: settings.requests_per_connection.unwrap_or(u64::MAX),
                 replaces_addresses: settings.resolve_every.is_some(),
                 connection_lifetime: settings.connection_lifetime.map(Nanos::from),
@@ -410,6 +423,7 @@ impl LoadSpec {
         });
         LoadInfo {
             connections: self.placement.shards.items(u64::from(self.connections)) as u32,
+            idle: self.idle.into(),
             rate_per_s: self.info.rate_per_s.map(|rate| rate * share),
             stages: stages.collect(),
             threads: self.placement.shards.workers,
@@ -477,10 +491,10 @@ impl LoadSpec {
     }
 
     /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
-    /// §9.2.1). The requests of a script are not included. Of a journey, only the first step is:
+    /// §9.2.1). The requests of a script are not included, and none if nothing is sent. Of a journey, only the first step is:
     /// the others need what earlier steps did.
     pub fn safe_requests(&self) -> Vec<usize> {
-        if self.script.is_some() {
+        if self.script.is_some() || self.transport.tcp_only {
             return Vec::new();
         }
         let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");

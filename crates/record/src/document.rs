@@ -112,6 +112,9 @@ pub struct Record {
     /// Agents that generated the load, if several machines took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
+    /// Connections that only stayed open, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleUse>,
     /// Protocols negotiated on the first connection.
     pub negotiated: Negotiated,
     /// Counts of packets and system calls, if the load used QUIC.
@@ -162,6 +165,12 @@ pub struct LoadInfo {
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
+    /// True if connections are only opened and closed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tcp_only: bool,
+    /// Number of connections that only stay open.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u64,
     /// Number of requests after which a connection is replaced; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
@@ -248,6 +257,29 @@ impl LoadInfo {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Connections that only stay open during a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IdleUse {
+    /// Number of connections to keep open.
+    pub wanted: u64,
+    /// Number that was open when the load began.
+    pub open_at_begin: u64,
+    /// Number that was open when the load ended.
+    pub open_at_end: u64,
+    /// Number of connections that were lost and opened again.
+    pub reopened: u64,
+}
+
+impl IdleUse {
+    /// Adds the connections of another process.
+    pub fn merge(&mut self, other: &IdleUse) {
+        self.wanted += other.wanted;
+        self.open_at_begin += other.open_at_begin;
+        self.open_at_end += other.open_at_end;
+        self.reopened += other.reopened;
+    }
 }
 
 /// Think times: pauses of virtual users between their requests.

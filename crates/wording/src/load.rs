@@ -1,7 +1,7 @@
 //! Sentences about one load.
 
 use prony_record::{
-    FleetAgent, FleetUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
+    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
     SourceCount, SourceSpread, SourceUse, Summary, number,
 };
 
@@ -22,10 +22,20 @@ pub fn headline(record: &Record) -> String {
             number::rate_figure(record.rate.ok_per_s)
         ),
     };
+    let rate = in_connections(&record.load, rate);
     if record.load.stages.is_empty() {
         format!("{rate} over {over}")
     } else {
         format!("{rate} on average over {over}")
+    }
+}
+
+/// Names connections instead of requests if the load only opens and closes connections.
+fn in_connections(load: &LoadInfo, rate: String) -> String {
+    if load.tcp_only {
+        rate.replace("req/s", "connections/s")
+    } else {
+        rate
     }
 }
 
@@ -39,7 +49,7 @@ fn offered(load: &LoadInfo) -> Option<String> {
     if load.steps > 0 {
         return Some(offered.replace("req/s", "journeys/s"));
     }
-    Some(offered)
+    Some(in_connections(load, offered))
 }
 
 /// Describes the kind of load: loop, connections, protocol.
@@ -76,7 +86,9 @@ pub fn how(record: &Record) -> String {
     if let Some(version) = &load.proxy_protocol {
         parts.push(format!("PROXY protocol {version}"));
     }
-    if !load.keepalive {
+    if load.tcp_only {
+        parts.push("TCP connects only".to_owned());
+    } else if !load.keepalive {
         parts.push("one connection per request".to_owned());
     } else if let Some(requests) = load.requests_per_connection {
         parts.push(format!(
@@ -88,9 +100,10 @@ pub fn how(record: &Record) -> String {
         load.connection_lifetime_s
             .map(|seconds| format!("connections replaced after {}", number::span(seconds))),
     );
-    parts.push(match http {
-        "auto" => "HTTP version by ALPN".to_owned(),
-        version => format!("HTTP/{version}"),
+    parts.extend(match http {
+        _ if load.tcp_only => None,
+        "auto" => Some("HTTP version by ALPN".to_owned()),
+        version => Some(format!("HTTP/{version}")),
     });
     if let Some(tls) = &record.negotiated.tls {
         let cipher = record.negotiated.cipher.as_deref().unwrap_or("");
@@ -392,6 +405,7 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
+    facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
     let used = record.addresses.as_ref();
     facts.extend(used.map(|used| ("addresses", addresses(used))));
     facts.extend(record.fleet.as_ref().map(|fleet| ("agents", agents(fleet))));
@@ -477,6 +491,20 @@ fn sources(used: &SourceUse) -> String {
             number::plural(beyond.connections, "connection", "connections"),
             number::plural(beyond.ok, "request", "requests")
         );
+    }
+    text
+}
+
+/// The connections that only stayed open.
+fn idle(used: &IdleUse) -> String {
+    let mut text = format!(
+        "{} of {} open at the begin, {} at the end",
+        number::count(used.open_at_begin),
+        number::plural(used.wanted, "idle connection", "idle connections"),
+        number::count(used.open_at_end),
+    );
+    if used.reopened > 0 {
+        text += &format!("; {} lost and opened again", number::count(used.reopened));
     }
     text
 }

@@ -133,6 +133,7 @@ impl ResultWriter {
             quic: None,
             sources: None,
             addresses: None,
+            idle: None,
             findings: Vec::new(),
             started_at: String::new(),
         };
@@ -183,6 +184,7 @@ impl ResultWriter {
         end.negotiated = loaded.record.negotiated;
         end.quic = loaded.record.quic;
         end.sources = loaded.record.sources;
+        end.idle = loaded.record.idle;
         end.addresses = loaded.record.addresses;
         let findings = loaded.record.findings.into_iter();
         end.findings

@@ -186,6 +186,7 @@ pub(super) fn close(path: &Path) -> Result<(), SpoolError> {
             quic: None,
             sources: None,
             addresses: None,
+            idle: None,
             findings: vec![Finding::about(subject, Severity::Error, &killed)],
             started_at: String::new(),
         })),

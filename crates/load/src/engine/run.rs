@@ -12,11 +12,11 @@ use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::carrier::{ByteTransport, StreamTransport, Transport};
 use crate::engine::findings;
+use crate::engine::idle::{EndIdleOnDrop, IdleConnections, quic_sockets};
 use crate::engine::progress::{Control, Counter};
 use crate::engine::reasons::Reasons;
 use crate::engine::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
 use crate::engine::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
-use crate::quic::QuicClient;
 use crate::request::script::{Director, Users};
 use crate::server_check::reach;
 use crate::socket::{Backend, PollSockets, QuicSockets, UdpDatagrams, system};
@@ -167,8 +167,15 @@ fn run_on_course(
     let link = bypass_link(spec)?;
     let lookups = lookups(spec)?;
     let lookups = lookups.as_ref();
-    let (worked, started_at) = std::thread::scope(|scope| {
+    let idle = IdleConnections::of(spec);
+    let idle = idle.as_ref();
+    let (worked, started_at, idle) = std::thread::scope(|scope| {
+        let end_idle = EndIdleOnDrop(idle);
         let (ready, prepared) = mpsc::channel();
+        let idle = idle.map(|idle| {
+            let ready = ready.clone();
+            scope.spawn(move || idle.run(control, ready))
+        });
         let mut workers = Vec::new();
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
@@ -196,7 +203,8 @@ fn run_on_course(
             workers.push((go, thread));
         }
         drop(ready);
-        let all_ready = prepared.iter().count() == workers.len();
+        let threads = workers.len() + usize::from(idle.is_some());
+        let all_ready = prepared.iter().count() == threads;
         let epoch = all_ready.then(begin).flatten();
         let started_at = SystemTime::now() + epoch.map_or(Duration::ZERO, until);
         let worked: Vec<_> = workers
@@ -214,12 +222,21 @@ fn run_on_course(
             Err(panic) => std::panic::resume_unwind(panic),
         });
         let worked = worked.collect::<Result<Vec<_>, _>>()?;
+        drop(end_idle);
+        let idle = idle.map(|idle| match idle.join() {
+            Ok(result) => result.map_err(|error| {
+                RunError::Environment(format!("can't open idle connections: {error}"))
+            }),
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
         match epoch {
             None if all_ready => Err(RunError::Canceled),
-            _ => Ok((worked, started_at)),
+            _ => Ok((worked, started_at, idle.transpose()?)),
         }
     })?;
-    merge(spec, worked.into_iter().flatten().collect(), started_at)
+    let mut loaded = merge(spec, worked.into_iter().flatten().collect(), started_at)?;
+    loaded.record.idle = idle;
+    Ok(loaded)
 }
 
 /// Time left until `moment`; zero if it has passed.
@@ -355,15 +372,6 @@ fn one_worker(
     }
 }
 
-/// Creates the backend of a load over QUIC.
-fn quic_sockets(spec: &LoadSpec, slots: usize) -> io::Result<QuicSockets<UdpDatagrams>> {
-    let tls = spec.tls.as_ref().map(|tls| tls.client(slots));
-    let client = tls.as_ref().and_then(QuicClient::new);
-    // Not reached: a load over QUIC uses TLS, whose library has the cipher suite.
-    let client = client.ok_or(io::ErrorKind::Unsupported)?;
-    Ok(QuicSockets::new(UdpDatagrams::new(slots)?, client, slots))
-}
-
 /// Creates the script of a worker's users.
 fn script<'d>(
     spec: &LoadSpec,
@@ -478,7 +486,9 @@ fn at_gate<'run, T: Transport<'run>>(
     let epoch = loop {
         match gate.recv_timeout(SERVICE_INTERVAL) {
             Ok(epoch) => break epoch,
-            Err(RecvTimeoutError::Timeout) => worker.maintain()?,
+            Err(RecvTimeoutError::Timeout) => {
+                worker.maintain(Nanos::ZERO)?;
+            }
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
     };
@@ -488,7 +498,7 @@ fn at_gate<'run, T: Transport<'run>>(
             return Ok(Some(epoch));
         }
         std::thread::sleep(left.min(SERVICE_INTERVAL));
-        worker.maintain()?;
+        worker.maintain(Nanos::ZERO)?;
     }
 }
 

@@ -85,6 +85,8 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         }
         .to_owned(),
         keepalive: settings.reuses_connections(),
+        tcp_only: settings.tcp_only,
+        idle: settings.idle.unwrap_or(0),
         requests_per_connection: settings.requests_per_connection,
         connection_lifetime_s: settings.connection_lifetime.map(|it| it.as_secs_f64()),
         addresses: (settings.addresses)
@@ -171,6 +173,8 @@ mod tests {
             "",
             "-n 7 -c 3 --timeout 0 --no-keepalive",
             "--requests-per-connection 9 --connection-lifetime 90s",
+            "--connection-rate 9 --idle 3",
+            "--tcp-only",
             "-r 100 --arrivals poisson -d 3s --warmup 1s --http 1.0",
             "-r 100:500 -d 3s",
             "--stages 100@5s,0@2s --arrivals poisson",

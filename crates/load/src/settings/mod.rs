@@ -242,7 +242,11 @@ impl LoadSettings {
 
     /// Returns true if connections may carry more than one request.
     pub(crate) fn reuses_connections(&self) -> bool {
-        !self.no_keepalive && self.requests_per_connection != Some(1)
+        let one_request = self.no_keepalive
+            || self.requests_per_connection == Some(1)
+            || self.connection_rate.is_some()
+            || self.tcp_only;
+        !one_request
     }
 
     /// Time after which a request fails; zero for never.

@@ -131,6 +131,34 @@ settings! {
             "Replace a connection that is older than TIME; one that is in use carries one more \
              request first",
             default("no limit"), example("\"1m\""), excludes(&[("no_keepalive", "")]);
+        connection_rate: Option<ArrivalRate> = Rate,
+            "Open N connections per second on a schedule, and send one request on each",
+            default("off"), example("500"),
+            excludes(&[
+                ("rate", ""),
+                ("stages", ""),
+                ("think", ""),
+                ("requests_per_connection", "because each connection carries one request"),
+                ("connection_lifetime", "because each connection carries one request"),
+                ("steps", "because each connection carries one request"),
+                ("step", "because each connection carries one request"),
+            ]);
+        tcp_only: bool = Switch,
+            "Only connect and close: each connection counts as a request, and nothing is sent",
+            excludes(&[
+                ("requests_per_connection", "because nothing is sent"),
+                ("connection_lifetime", "because nothing is sent"),
+                ("script", "because nothing is sent"),
+                ("steps", "because nothing is sent"),
+                ("step", "because nothing is sent"),
+                ("events", "because nothing is received"),
+                ("proxy", "because nothing is sent"),
+                ("proxy_protocol", "because nothing is sent"),
+                ("early_data", "because nothing is sent"),
+            ]);
+        idle: Option<u64> = Count,
+            "Keep N more connections open while the load runs, and send nothing on them",
+            default("0"), example("10k");
         cookies: bool = Switch,
             "Give each virtual user a cookie jar, so that it sends back cookies that responses set",
             default("cookies are ignored");

@@ -54,6 +54,8 @@ const GOOD: &[&str] = &[
     "--http 2 --streams 100",
     "--no-keepalive --cookies",
     "--requests-per-connection 100 --connection-lifetime 1m",
+    "--connection-rate 500",
+    "--tcp-only --idle 10k",
     "--addresses random --resolve-every 5s",
     "--follow 0",
     "--follow 20",

@@ -4,6 +4,7 @@ mod acknowledgments;
 mod addresses;
 mod before;
 mod bytes_out;
+mod connecting;
 mod differing;
 mod entries;
 mod event_streams;

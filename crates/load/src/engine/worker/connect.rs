@@ -80,6 +80,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if self.targets[self.connections[index].target].tls.is_none() {
             self.sink.refusals.rule_out();
         }
+        if self.spec.transport.tcp_only {
+            self.end_with_connect(index, now);
+            return;
+        }
         self.write_proxy_header(index);
         let (entry, factory, _) = self.connections.parts(index);
         let target = setup_target(&self.targets, entry.target);
@@ -88,6 +92,24 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             .transport
             .connected(key, &mut entry.link, target, factory, now);
         self.on_setup_step(index, step, now);
+    }
+
+    /// Ends the request that consists of a connect. The connection is aborted, because otherwise
+    /// its port would stay in TIME_WAIT.
+    fn end_with_connect(&mut self, index: u32, now: Nanos) {
+        let since = self.connections[index].link.state.connecting_since();
+        let connect = now.since(since.unwrap_or(now));
+        self.sink.refusals.rule_out();
+        self.end_connect(index);
+        self.record_opened(index, connect, None, now);
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.is_waiting_on(slot, index) {
+                self.record_end(slot, Outcome::Ok, None, now);
+                self.dispatcher.set_free(slot, now);
+            }
+        }
+        self.close(index, Close::Abort);
+        self.vacated(index, now);
     }
 
     /// Continues the setup of a connection after the proxy has opened the tunnel.

@@ -158,7 +158,7 @@ settings! {
             ]);
         idle: Option<u64> = Count,
             "Keep N more connections open while the load runs, and send nothing on them",
-            default("0"), example("10k");
+            default("none"), example("10k");
         cookies: bool = Switch,
             "Give each virtual user a cookie jar, so that it sends back cookies that responses set",
             default("cookies are ignored");

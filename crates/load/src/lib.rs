@@ -62,10 +62,11 @@ pub use request::template::{
 pub use request::writer::Writer;
 pub use server_check::{CheckError, CheckedResponse, check_request, check_request_until, reach};
 pub use settings::{
-    ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField, GatewayMac,
-    GivenSetting, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings, PUBLIC_VARIABLE,
-    ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting, Sha256, SourceOrder, SourceRange,
-    Stage, StepThink, Table, ThinkDistribution, ThinkTime, TlsVersion, ValueKind, read_steps,
+    AddressOrder, ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField,
+    GatewayMac, GivenSetting, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings,
+    PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting, Sha256,
+    SourceOrder, SourceRange, Stage, StepThink, Table, ThinkDistribution, ThinkTime, TlsVersion,
+    ValueKind, read_steps,
 };
 pub use spec::LoadSpec;
 pub use target::resolve::is_metadata;

@@ -43,8 +43,8 @@ mod unmeasured;
 pub use delta::{Delta, HalfSecondTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    ConditionRuling, Generator, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates, Record,
-    RecordError, ThinkTimeInfo, Totals, XdpUse,
+    ConditionRuling, Generator, IdleUse, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates,
+    Record, RecordError, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{

@@ -5,7 +5,7 @@ use prony_record::{EntryList, EventInfo, LoadInfo, ThinkTimeInfo, redact};
 use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
 use crate::request::long_list::LongList;
-use crate::settings::{LoadSettings, RequestOrder};
+use crate::settings::{AddressOrder, LoadSettings, RequestOrder};
 use crate::values::credentials;
 use crate::values::error::SpecError;
 
@@ -84,7 +84,15 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
             (None, false) => "1.1",
         }
         .to_owned(),
-        keepalive: !settings.no_keepalive,
+        keepalive: settings.reuses_connections(),
+        tcp_only: settings.tcp_only,
+        idle: settings.idle.unwrap_or(0),
+        requests_per_connection: settings.requests_per_connection,
+        connection_lifetime_s: settings.connection_lifetime.map(|it| it.as_secs_f64()),
+        addresses: (settings.addresses)
+            .filter(|order| *order != AddressOrder::First)
+            .map(|order| order.name().to_owned()),
+        resolve_every_s: settings.resolve_every.map(|it| it.as_secs_f64()),
         tls: urls.uses_tls.then(|| describe_tls(settings)),
         follow: settings.follow.unwrap_or(0),
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
@@ -164,6 +172,9 @@ mod tests {
         for words in [
             "",
             "-n 7 -c 3 --timeout 0 --no-keepalive",
+            "--requests-per-connection 9 --connection-lifetime 90s",
+            "--connection-rate 9 --idle 3",
+            "--tcp-only",
             "-r 100 --arrivals poisson -d 3s --warmup 1s --http 1.0",
             "-r 100:500 -d 3s",
             "--stages 100@5s,0@2s --arrivals poisson",

@@ -40,8 +40,8 @@ pub use step::{
 pub use table::{LoadSettings, PUBLIC_VARIABLE};
 pub use think_time::{ThinkDistribution, ThinkTime};
 pub use values::{
-    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
-    SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
+    RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 
 use field::TextValue;
@@ -233,6 +233,20 @@ impl LoadSettings {
     /// Requests in flight on each HTTP/2 or HTTP/3 connection.
     pub fn streams(&self) -> u64 {
         self.streams.unwrap_or_else(|| default_of("streams"))
+    }
+
+    /// Returns true if connections may use different addresses of the same host.
+    pub(crate) fn uses_address_book(&self) -> bool {
+        self.resolve_every.is_some() || self.addresses.is_some_and(|it| it != AddressOrder::First)
+    }
+
+    /// Returns true if connections may carry more than one request.
+    pub(crate) fn reuses_connections(&self) -> bool {
+        let one_request = self.no_keepalive
+            || self.requests_per_connection == Some(1)
+            || self.connection_rate.is_some()
+            || self.tcp_only;
+        !one_request
     }
 
     /// Time after which a request fails; zero for never.

@@ -31,15 +31,12 @@ pub fn headline(record: &Record) -> String {
 
 /// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.
 fn offered(load: &LoadInfo) -> Option<String> {
-    let offered = match (load.rate_per_s, load.stages.as_slice()) {
-        (Some(rate), _) => number::rate(rate),
-        (None, []) => return None,
-        (None, stages) => number::rate_stages(stages),
-    };
-    if load.steps > 0 {
-        return Some(offered.replace("req/s", "journeys/s"));
+    let unit = load.rate_unit();
+    match (load.rate_per_s, load.stages.as_slice()) {
+        (Some(rate), _) => Some(unit.rate(rate)),
+        (None, []) => None,
+        (None, stages) => Some(number::rate_stages(stages, unit)),
     }
-    Some(offered)
 }
 
 /// Describes the kind of load: loop, connections, protocol.

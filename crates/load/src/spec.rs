@@ -569,10 +569,7 @@ impl LoadSpec {
             requests: self.distinct_requests(),
             order: self.order,
             uses_tls: self.tls.is_some(),
-            steps: self
-                .journey
-                .as_ref()
-                .map_or(0, |journey| journey.steps.len()),
+            journey: self.journey.as_deref(),
         };
         LoadInfo {
             threads: self.placement.shards.workers,

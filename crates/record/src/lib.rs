@@ -67,7 +67,7 @@ pub use random::{RandomSequence, random_at};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
 pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
-pub use series::{HALF_SECOND, HalfSecond};
+pub use series::{HALF_SECOND, HalfSecond, HalfSecondEvents, HalfSecondJourneys};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
 pub use stalls::Stalls;
 pub use starts::{GapSummary, StartGaps};

@@ -1,8 +1,8 @@
 //! Sentences about one load.
 
 use prony_record::{
-    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
-    SourceCount, SourceSpread, SourceUse, Summary, number,
+    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, RateUnit, Record,
+    Severity, SourceCount, SourceSpread, SourceUse, Summary, number,
 };
 
 use crate::tone::Tone;
@@ -15,14 +15,19 @@ const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next request
 /// successes. If the offered rate changes, a mean rate is given.
 pub fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
+    // The headline of journeys counts their requests, too.
+    let unit = match record.load.rate_unit() {
+        RateUnit::Journeys => RateUnit::Requests,
+        unit => unit,
+    };
     let rate = match record.totals.failed {
-        0 => number::rate(record.rate.ok_per_s),
+        0 => unit.rate(record.rate.ok_per_s),
         _ => format!(
-            "{} successful req/s",
-            number::rate_figure(record.rate.ok_per_s)
+            "{} successful {}",
+            number::rate_figure(record.rate.ok_per_s),
+            unit.per_s()
         ),
     };
-    let rate = in_connections(&record.load, rate);
     if record.load.stages.is_empty() {
         format!("{rate} over {over}")
     } else {
@@ -30,26 +35,14 @@ pub fn headline(record: &Record) -> String {
     }
 }
 
-/// Names connections instead of requests if the load only opens and closes connections.
-fn in_connections(load: &LoadInfo, rate: String) -> String {
-    if load.tcp_only {
-        rate.replace("req/s", "connections/s")
-    } else {
-        rate
-    }
-}
-
 /// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.
 fn offered(load: &LoadInfo) -> Option<String> {
-    let offered = match (load.rate_per_s, load.stages.as_slice()) {
-        (Some(rate), _) => number::rate(rate),
-        (None, []) => return None,
-        (None, stages) => number::rate_stages(stages),
-    };
-    if load.steps > 0 {
-        return Some(offered.replace("req/s", "journeys/s"));
+    let unit = load.rate_unit();
+    match (load.rate_per_s, load.stages.as_slice()) {
+        (Some(rate), _) => Some(unit.rate(rate)),
+        (None, []) => None,
+        (None, stages) => Some(number::rate_stages(stages, unit)),
     }
-    Some(in_connections(load, offered))
 }
 
 /// Describes the kind of load: loop, connections, protocol.

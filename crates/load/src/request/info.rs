@@ -4,6 +4,7 @@ use prony_record::{EntryList, EventInfo, LoadInfo, ThinkTimeInfo, redact};
 
 use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
+use crate::request::journey::Journey;
 use crate::request::long_list::LongList;
 use crate::settings::{AddressOrder, LoadSettings, RequestOrder};
 use crate::values::credentials;
@@ -17,8 +18,8 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) requests: usize,
     pub(crate) order: RequestOrder,
     pub(crate) uses_tls: bool,
-    /// Number of steps of the load's journey; 0 if it is none.
-    pub(crate) steps: usize,
+    /// The load's journey, if it is one.
+    pub(crate) journey: Option<&'a Journey>,
     /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
 }
@@ -51,10 +52,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
         requests: long_list.map_or(drafts.len(), LongList::len),
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
-        steps: list
-            .journey
-            .as_ref()
-            .map_or(0, |journey| journey.steps.len()),
+        journey: list.journey.as_ref(),
     };
     Ok(describe(settings, &urls))
 }
@@ -97,8 +95,9 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         follow: settings.follow.unwrap_or(0),
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
         urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
-        order: (urls.requests > 1 && urls.steps == 0).then(|| urls.order.to_string()),
-        steps: urls.steps as u64,
+        order: (urls.requests > 1 && urls.journey.is_none()).then(|| urls.order.to_string()),
+        steps: urls.journey.map_or(0, |journey| journey.steps.len() as u64),
+        step_pauses: urls.journey.is_some_and(Journey::has_pauses),
         timeout_s: settings.timeout().as_secs_f64(),
         events: settings.events.map(|format| EventInfo {
             format: format.name().to_owned(),

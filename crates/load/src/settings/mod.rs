@@ -192,6 +192,13 @@ impl LoadSettings {
         self.steps.is_some() || !self.step.is_empty()
     }
 
+    /// Returns true if virtual users pause between requests, or between the steps of a journey.
+    pub fn has_pauses(&self) -> bool {
+        let steps = self.journey_steps().unwrap_or_default();
+        let mut thinks = steps.iter().filter_map(|step| step.think);
+        self.think.is_some() || thinks.any(|think| think.0.is_some())
+    }
+
     /// Returns true if each virtual user has a cookie jar.
     pub(crate) fn uses_cookies(&self) -> bool {
         self.cookies || self.has_steps()

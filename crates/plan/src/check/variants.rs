@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use prony_load::has_streamed_responses;
 use prony_stats::Metric;
 
 use super::placeholders::placeholder_endpoints;
@@ -190,7 +191,8 @@ fn default_metrics(
         .iter()
         .filter_map(|(_, rendered)| rendered.load.as_ref())
         .peekable();
-    let are_streams = loads.peek().is_some() && loads.all(|load| load.settings.events.is_some());
+    let are_streams =
+        loads.peek().is_some() && loads.all(|load| has_streamed_responses(&load.settings));
     let (mut closed, mut open) = (false, false);
     for model in models {
         match model {

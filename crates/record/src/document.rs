@@ -206,6 +206,9 @@ pub struct LoadInfo {
     /// File of the script that generated the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// gRPC method that the requests call, such as `shop.Cart/Add`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
     /// SHA-256 of the script's file, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script_sha256: Option<String>,

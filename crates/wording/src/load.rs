@@ -1,8 +1,9 @@
 //! Sentences about one load.
 
+use prony_record::number::RateUnit;
 use prony_record::{
-    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, RateUnit, Record,
-    Severity, SourceCount, SourceSpread, SourceUse, Summary, number,
+    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
+    SourceCount, SourceSpread, SourceUse, Summary, number,
 };
 
 use crate::tone::Tone;
@@ -103,11 +104,13 @@ pub fn how(record: &Record) -> String {
         parts.push(format!("{tls} {cipher}").trim_end().to_owned());
     }
     parts.push(number::plural(load.threads.into(), "thread", "threads"));
+    parts.extend(load.grpc.as_ref().map(|method| format!("gRPC {method}")));
     parts.extend(
         load.events
             .as_ref()
             .map(|events| match events.format.as_str() {
                 "sse" => "server-sent events".to_owned(),
+                "grpc" => "messages as events".to_owned(),
                 format => format!("events by {format}"),
             }),
     );
@@ -303,7 +306,7 @@ pub fn meaning(outcome: Outcome) -> &'static str {
         Outcome::Truncated => "the connection closed during the response",
         Outcome::Protocol => "the response violated the protocol",
         Outcome::Capture => "a step did not find a value in the response",
-        Outcome::GrpcStatus => "the gRPC call failed",
+        Outcome::Call(failure) => failure.meaning(),
         Outcome::StoppedEarly => "streams that ended without an event, or within one",
         Outcome::NoEndMarker => "streams that ended without the end marker",
         Outcome::Stalled => "no further event arrived in time",

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rustls::pki_types::ServerName;
 
+use crate::exchange::CallRules;
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
 use crate::request::journey::Journey;
@@ -50,6 +51,8 @@ pub(crate) struct Requests {
     pub(crate) proxy: Option<ResolvedProxy>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
+    /// Rules for the responses, if the requests are gRPC calls.
+    pub(crate) calls: Option<CallRules>,
 }
 
 impl Requests {
@@ -147,6 +150,7 @@ pub(crate) fn requests(
             base,
             proxy: proxy.cloned(),
             journey: list.journey,
+            calls: list.calls,
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }

@@ -102,10 +102,9 @@ fn estimated(estimate: &CapacityEstimate, unit: RateUnit, goals: &str, readings:
         ),
         CapacityEstimate::Unmet { per_s } => {
             let rate = number::rate_figure(*per_s);
-            let noun = match (rate.as_str(), unit) {
-                ("1.00" | "1", RateUnit::Requests) => "1 request".to_owned(),
-                ("1.00" | "1", RateUnit::Journeys) => "1 journey".to_owned(),
-                (rate, _) => format!("{rate} {}", unit.noun()),
+            let noun = match rate.as_str() {
+                "1.00" | "1" => format!("1 {}", unit.noun().trim_end_matches('s')),
+                rate => format!("{rate} {}", unit.noun()),
             };
             format!("{goals}: not met even at {noun} a second ({readings})")
         }

@@ -12,6 +12,8 @@ use super::single::SingleResponse;
 pub(crate) enum RequestKind {
     /// One request and its response.
     Single,
+    /// One request and its response, which is no stream even if the load has events.
+    Unstreamed,
     /// This number of pipelined requests, at least two, and their responses.
     Batch(u32),
 }
@@ -31,7 +33,7 @@ impl AnyKind {
     pub(crate) fn begin(kind: RequestKind, events: Option<&EventSyntax>) -> AnyKind {
         match kind {
             RequestKind::Single if events.is_some() => AnyKind::begin_stream(events),
-            RequestKind::Single => AnyKind::Single(SingleResponse),
+            RequestKind::Single | RequestKind::Unstreamed => AnyKind::Single(SingleResponse),
             RequestKind::Batch(responses) => AnyKind::Batch(Box::new(Batch::new(responses))),
         }
     }

@@ -10,3 +10,4 @@ pub mod h3;
 pub mod operations;
 pub mod request;
 pub mod response;
+pub mod websocket;

@@ -165,6 +165,9 @@ pub struct LoadInfo {
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
+    /// True if the requests are messages of WebSockets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub websocket: bool,
     /// True if connections are only opened and closed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp_only: bool,

@@ -22,7 +22,7 @@ pub fn headline(record: &Record) -> String {
             number::rate_figure(record.rate.ok_per_s)
         ),
     };
-    let rate = in_connections(&record.load, rate);
+    let rate = of_kind(&record.load, rate);
     if record.load.stages.is_empty() {
         format!("{rate} over {over}")
     } else {
@@ -30,10 +30,12 @@ pub fn headline(record: &Record) -> String {
     }
 }
 
-/// Names connections instead of requests if the load only opens and closes connections.
-fn in_connections(load: &LoadInfo, rate: String) -> String {
+/// Names what the load counts: requests, messages, or connections that are only opened and closed.
+fn of_kind(load: &LoadInfo, rate: String) -> String {
     if load.tcp_only {
         rate.replace("req/s", "connections/s")
+    } else if load.websocket {
+        rate.replace("req/s", "messages/s")
     } else {
         rate
     }
@@ -49,7 +51,7 @@ fn offered(load: &LoadInfo) -> Option<String> {
     if load.steps > 0 {
         return Some(offered.replace("req/s", "journeys/s"));
     }
-    Some(in_connections(load, offered))
+    Some(of_kind(load, offered))
 }
 
 /// Describes the kind of load: loop, connections, protocol.
@@ -102,6 +104,7 @@ pub fn how(record: &Record) -> String {
     );
     parts.extend(match http {
         _ if load.tcp_only => None,
+        _ if load.websocket => Some("WebSocket".to_owned()),
         "auto" => Some("HTTP version by ALPN".to_owned()),
         version => Some(format!("HTTP/{version}")),
     });

@@ -23,3 +23,4 @@ mod process;
 mod proxied;
 mod server;
 mod site;
+mod websockets;

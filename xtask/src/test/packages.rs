@@ -118,6 +118,13 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "python3-fastapi",
         source: None,
     },
+    Need {
+        name: "websockets",
+        why: "an independent server of WebSockets",
+        detection: Detection::PythonModule("websockets"),
+        package: "python3-websockets",
+        source: None,
+    },
     program(
         "php-fpm",
         "the page that studies/nginx-http2 serves",

@@ -24,3 +24,4 @@ mod process;
 mod proxied;
 mod server;
 mod site;
+mod websockets;

@@ -66,8 +66,8 @@ pub use server_check::{
     reflected_schema,
 };
 pub use settings::{
-    ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField, GatewayMac,
-    GivenSetting, GrpcMethod, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings,
+    AddressOrder, ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField,
+    GatewayMac, GivenSetting, GrpcMethod, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings,
     PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting, Sha256,
     SourceOrder, SourceRange, Stage, StepThink, Table, ThinkDistribution, ThinkTime, TlsVersion,
     ValueKind, read_steps,

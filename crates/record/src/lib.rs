@@ -45,8 +45,8 @@ pub use call_failure::CallFailure;
 pub use delta::{Delta, HalfSecondTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    ConditionRuling, Generator, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates, Record,
-    RecordError, ThinkTimeInfo, Totals, XdpUse,
+    ConditionRuling, Generator, IdleUse, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates,
+    Record, RecordError, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{
@@ -69,7 +69,7 @@ pub use random::{RandomSequence, random_at};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
 pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
-pub use series::{HALF_SECOND, HalfSecond};
+pub use series::{HALF_SECOND, HalfSecond, HalfSecondEvents, HalfSecondJourneys};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
 pub use stalls::Stalls;
 pub use starts::{GapSummary, StartGaps};

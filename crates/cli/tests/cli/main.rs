@@ -46,6 +46,7 @@ mod ssh_hosts;
 mod sshd;
 mod statuses;
 mod stored_runs;
+mod streams;
 mod studies;
 mod terminals;
 mod think_times;

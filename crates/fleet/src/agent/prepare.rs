@@ -80,7 +80,9 @@ pub(super) fn resolve(
         ..LoadScope::default()
     };
     let rate = options.rate_profile();
-    let connections = options.connections();
+    let connections = options
+        .connections()
+        .saturating_add(options.idle.unwrap_or(0));
     let resolved = options.resolve_within(load.url.as_deref(), &scope);
     let mut spec = resolved.map_err(|error| {
         let refusal = refused

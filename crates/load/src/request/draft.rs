@@ -137,8 +137,10 @@ pub(crate) fn drafts(
         let drafts = reader.drafts(&drafter)?;
         let mut journey = Journey::new(&steps, settings, columns)?;
         if let Some(journey) = &mut journey {
-            let marks = drafts.iter().filter_map(|draft| draft.marks.as_ref());
-            journey.note_uses(marks.flat_map(|marks| marks.values()));
+            for (step, draft) in drafts.iter().enumerate() {
+                let marks = draft.marks.iter();
+                journey.note_uses(step, marks.flat_map(|marks| marks.values()));
+            }
         }
         return Ok(DraftList {
             drafts,

@@ -13,8 +13,9 @@ use crate::request::protocols::Http;
 use crate::request::request_template::{RequestTemplate, RequestTemplates};
 use crate::request::scope::LoadScope;
 use crate::request::{Request, encode};
-use crate::settings::{HttpVersion, LoadSettings, RequestOrder};
+use crate::settings::{AddressOrder, HttpVersion, LoadSettings, RequestOrder};
 use crate::socket::Peer;
+use crate::target::addresses::NamedAddresses;
 use crate::target::http_proxy::ResolvedProxy;
 use crate::target::resolve::{FixedAddress, Resolver};
 use crate::target::source::Sources;
@@ -302,8 +303,21 @@ pub(crate) fn target_of(
             error.text(format!("\"{name}\" is not a valid TLS server name"))
         })?;
     let nodelay = tls.is_some() || Http::of(settings) == Http::Two;
+    let named = match (&peer, proxy, &settings.unix) {
+        (Peer::Tcp(address) | Peer::Quic(address), None, None) if settings.uses_address_book() => {
+            Some(Box::new(NamedAddresses {
+                url: url.clone(),
+                list: match settings.addresses.unwrap_or_default() {
+                    AddressOrder::First => vec![*address],
+                    AddressOrder::All | AddressOrder::Random => resolver.suited(url)?,
+                },
+            }))
+        }
+        _ => None,
+    };
     Ok(Target {
         peer,
+        named,
         tls,
         tunnel,
         nodelay,

@@ -132,7 +132,11 @@ fn exchange(
     if let Some(proxy) = spec.sources.proxy_protocol() {
         let local = line.socket.local_addr().ok();
         let mut header = Vec::new();
-        let ends = ConnectionEnds::to(target, local.and_then(|local| local.as_socket()));
+        let ends = ConnectionEnds::to(
+            target,
+            &target.peer,
+            local.and_then(|local| local.as_socket()),
+        );
         proxy.write(ends, selector, spec.sources.order(), &mut header);
         line.send(&header)?;
     }

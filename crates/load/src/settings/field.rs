@@ -18,8 +18,8 @@ use super::setting::ValueKind;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
-    RequestOrder, Sha256, SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice,
+    ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
 use crate::values::error::SettingsError;
@@ -217,6 +217,7 @@ written! {
     RequestOrder: ToString::to_string,
     Sha256: ToString::to_string,
     SourceOrder: ToString::to_string,
+    AddressOrder: ToString::to_string,
     SourceRange: ToString::to_string,
     Stage: ToString::to_string,
     StatusSet: ToString::to_string,

@@ -42,8 +42,8 @@ pub use step::{
 pub use table::{LoadSettings, PUBLIC_VARIABLE};
 pub use think_time::{ThinkDistribution, ThinkTime};
 pub use values::{
-    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
-    SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
+    RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 
 use field::TextValue;
@@ -200,6 +200,13 @@ impl LoadSettings {
         self.steps.is_some() || !self.step.is_empty()
     }
 
+    /// Returns true if virtual users pause between requests, or between the steps of a journey.
+    pub fn has_pauses(&self) -> bool {
+        let steps = self.journey_steps().unwrap_or_default();
+        let mut thinks = steps.iter().filter_map(|step| step.think);
+        self.think.is_some() || thinks.any(|think| think.0.is_some())
+    }
+
     /// Returns true if each virtual user has a cookie jar.
     pub(crate) fn uses_cookies(&self) -> bool {
         self.cookies || self.has_steps()
@@ -241,6 +248,20 @@ impl LoadSettings {
     /// Requests in flight on each HTTP/2 or HTTP/3 connection.
     pub fn streams(&self) -> u64 {
         self.streams.unwrap_or_else(|| default_of("streams"))
+    }
+
+    /// Returns true if connections may use different addresses of the same host.
+    pub(crate) fn uses_address_book(&self) -> bool {
+        self.resolve_every.is_some() || self.addresses.is_some_and(|it| it != AddressOrder::First)
+    }
+
+    /// Returns true if connections may carry more than one request.
+    pub(crate) fn reuses_connections(&self) -> bool {
+        let one_request = self.no_keepalive
+            || self.requests_per_connection == Some(1)
+            || self.connection_rate.is_some()
+            || self.tcp_only;
+        !one_request
     }
 
     /// Time after which a request fails; zero for never.

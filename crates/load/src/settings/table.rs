@@ -21,8 +21,8 @@ use super::source_range::SourceRange;
 use super::step::JourneyStep;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
-    RequestOrder, Sha256, SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice,
+    ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
 use crate::values::pacing::Arrivals;
@@ -146,6 +146,41 @@ settings! {
         no_keepalive: bool = Switch,
             "Open a new connection for each request",
             alias("disable-keepalive");
+        requests_per_connection: Option<u64> = Count,
+            "Replace a connection after N requests; 1 is --no-keepalive",
+            default("no limit"), example("100"), excludes(&[("no_keepalive", "")]);
+        connection_lifetime: Option<Duration> = PositiveTime,
+            "Replace a connection that is older than TIME; one that is in use carries one more \
+             request first",
+            default("no limit"), example("\"1m\""), excludes(&[("no_keepalive", "")]);
+        connection_rate: Option<ArrivalRate> = Rate,
+            "Open N connections per second on a schedule, and send one request on each",
+            default("off"), example("500"),
+            excludes(&[
+                ("rate", ""),
+                ("stages", ""),
+                ("think", ""),
+                ("requests_per_connection", "because each connection carries one request"),
+                ("connection_lifetime", "because each connection carries one request"),
+                ("steps", "because each connection carries one request"),
+                ("step", "because each connection carries one request"),
+            ]);
+        tcp_only: bool = Switch,
+            "Only connect and close: each connection counts as a request, and nothing is sent",
+            excludes(&[
+                ("requests_per_connection", "because nothing is sent"),
+                ("connection_lifetime", "because nothing is sent"),
+                ("script", "because nothing is sent"),
+                ("steps", "because nothing is sent"),
+                ("step", "because nothing is sent"),
+                ("events", "because nothing is received"),
+                ("proxy", "because nothing is sent"),
+                ("proxy_protocol", "because nothing is sent"),
+                ("early_data", "because nothing is sent"),
+            ]);
+        idle: Option<u64> = Count,
+            "Keep N more connections open while the load runs, and send nothing on them",
+            default("none"), example("10k");
         cookies: bool = Switch,
             "Give each virtual user a cookie jar, so that it sends back cookies that responses set",
             default("cookies are ignored");
@@ -223,6 +258,14 @@ settings! {
              name lookup",
             placeholder("HOST:PORT:ADDR"), example("[\"example.org:443:127.0.0.1\"]"),
             repeatable();
+        addresses: Option<AddressOrder> = Choice(AddressOrder::CHOICES),
+            "Addresses that connections use if the host has several",
+            placeholder("ORDER"), default("first"), excludes(&[("unix", ""), ("proxy", "")]);
+        resolve_every: Option<Duration> = PositiveTime,
+            "Look the host up again every TIME, and replace connections to addresses that it no \
+             longer has",
+            default("once, before the load"), example("\"5s\""),
+            excludes(&[("unix", ""), ("proxy", "")]);
         timeout: Option<Duration> = Time,
             "Give up on a request after TIME; 0 means never",
             default("20s"), example("\"30s\"");

@@ -1,8 +1,10 @@
 //! Tests of loads over real sockets, against the embedded origin and against misbehaving servers.
 
 mod acknowledgments;
+mod addresses;
 mod before;
 mod bytes_out;
+mod connecting;
 mod differing;
 mod entries;
 mod event_streams;
@@ -25,6 +27,7 @@ mod harness;
 mod hostile;
 mod http_proxy;
 mod journeys;
+mod lifetimes;
 mod limits;
 mod parts;
 mod placeholders;

@@ -15,7 +15,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 use super::bits::{BitReader, BitWriter};
-use super::numbers::{BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedHalfSecond, EncodedTimes};
+use super::numbers::{
+    BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedHalfSecond, EncodedOtherCounts, EncodedTimes,
+};
 use crate::buckets::BucketCount;
 use crate::entries::TIME_BUCKETS;
 use crate::fast_histogram::start_of;
@@ -62,6 +64,11 @@ fn write_slices(to: &mut BitWriter, encoded: &EncodedDelta) {
         to.number(half_second.ok);
         to.number(half_second.failed);
         to.number(half_second.bytes_in);
+        to.flag(half_second.other.is_some());
+        if let Some(other) = &half_second.other {
+            other.counts.iter().for_each(|&count| to.number(count));
+            other.times.iter().for_each(|times| write_list(to, times));
+        }
     }
     for half_second in before {
         write_list(to, &half_second.times);
@@ -167,12 +174,23 @@ fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<(
     }
     encoded.first_half_second = u32::try_from(from.number()?).ok()?;
     for _ in 0..half_seconds {
-        encoded.half_seconds.push(EncodedHalfSecond {
+        let mut half_second = EncodedHalfSecond {
             ok: from.number()?,
             failed: from.number()?,
             bytes_in: from.number()?,
-            times: Vec::new(),
-        });
+            ..EncodedHalfSecond::default()
+        };
+        if from.flag()? {
+            let mut other = Box::<EncodedOtherCounts>::default();
+            for count in &mut other.counts {
+                *count = from.number()?;
+            }
+            for times in &mut other.times {
+                *times = read_list(from, COARSE_BUCKETS)?;
+            }
+            half_second.other = Some(other);
+        }
+        encoded.half_seconds.push(half_second);
     }
     let (last, before) = encoded.half_seconds.split_last_mut()?;
     for half_second in &mut *before {

@@ -149,6 +149,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let is_measured = self
             .sink
             .request_ended(&exchange, outcome, reason, || source);
+        if let Some(book) = &self.addresses
+            && let Some(address) = book.index_of(index).filter(|_| is_measured)
+        {
+            self.sink.addresses.ended(address, outcome);
+        }
         if let Some(streamed) = streamed {
             self.timers.gaps.clear(slot);
             if is_measured {

@@ -21,4 +21,4 @@ pub(crate) use marks::{MarkedPiece, Marks, ValueNames};
 pub(crate) use parse::{TextPiece, parse_pieces};
 pub use parse::{literal, placeholder, request_filters, with_filter};
 pub(crate) use values::{Value, ValueSource};
-pub(crate) use variables::{Variable, VariableValues};
+pub(crate) use variables::{Variable, VariableValue, VariableValues};

@@ -67,10 +67,10 @@ pub use server_check::{
 };
 pub use settings::{
     AddressOrder, ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField,
-    GatewayMac, GivenSetting, GrpcMethod, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings,
-    PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting, Sha256,
-    SourceOrder, SourceRange, Stage, StepThink, Table, ThinkDistribution, ThinkTime, TlsVersion,
-    ValueKind, read_steps,
+    GatewayMac, GivenSetting, GrpcMethod, HttpProxy, HttpVersion, IoChoice, JourneyStep,
+    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting,
+    Sha256, SourceOrder, SourceRange, Stage, StepThink, Table, ThinkDistribution, ThinkTime,
+    TlsVersion, ValueKind, read_steps,
 };
 pub use spec::LoadSpec;
 pub use target::resolve::is_metadata;

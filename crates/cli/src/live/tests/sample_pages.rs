@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use prony_experiment::runner::SliceResult;
 use prony_record::{
-    CallFailure, EntryResult, Finding, FindingId, JourneyCounts, LoadInfo, Outcome, RateStage, Severity, Summary,
+    CallFailure, EntryResult, Finding, FindingId, JourneyCounts, LoadInfo, Outcome, RateStage,
+    Severity, Summary,
 };
 use prony_report::number;
 use prony_stats::{Effect, Metric, Verdict};

@@ -1,8 +1,9 @@
 //! Sentences about one load.
 
+use prony_record::number::RateUnit;
 use prony_record::{
-    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, RateUnit, Record,
-    Severity, SourceCount, SourceSpread, SourceUse, Summary, number,
+    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
+    SourceCount, SourceSpread, SourceUse, Summary, number,
 };
 
 use crate::tone::Tone;

@@ -96,6 +96,9 @@ pub struct Record {
     /// Use of the source addresses, if the load has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
+    /// Use of the addresses of servers (`--addresses`, `--resolve-every`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<SourceUse>,
     /// Results of the load's own conditions, `--fail-if` and `--require`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<JudgedCondition>,
@@ -111,6 +114,9 @@ pub struct Record {
     /// Agents that generated the load, if several machines took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
+    /// Connections that only stayed open, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleUse>,
     /// Protocols negotiated on the first connection.
     pub negotiated: Negotiated,
     /// Counts of packets and system calls, if the load used QUIC.
@@ -161,6 +167,18 @@ pub struct LoadInfo {
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
+    /// True if connections are only opened and closed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tcp_only: bool,
+    /// Number of connections that only stay open.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u64,
+    /// Number of requests after which a connection is replaced; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_connection: Option<u64>,
+    /// Age at which a connection is replaced; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_lifetime_s: Option<f64>,
     /// Summary of the TLS settings; `None` for cleartext.
     pub tls: Option<String>,
     /// Worker threads.
@@ -170,6 +188,12 @@ pub struct LoadInfo {
     /// Number of source addresses; 0 if the operating system chooses.
     #[serde(default)]
     pub sources: u64,
+    /// Choice among a host's addresses: `all` or `random`; `None` for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<String>,
+    /// Interval at which hosts are looked up again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_every_s: Option<f64>,
     /// Version of the PROXY protocol header that begins each connection, `v1` or `v2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,
@@ -182,6 +206,9 @@ pub struct LoadInfo {
     /// File of the script that generated the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// gRPC method that the requests call, such as `shop.Cart/Add`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
     /// SHA-256 of the script's file, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script_sha256: Option<String>,
@@ -233,6 +260,7 @@ impl LoadInfo {
     /// Returns the subject of the load's schedule and of its limits.
     pub fn rate_unit(&self) -> RateUnit {
         match self.steps {
+            0 if self.tcp_only => RateUnit::Connections,
             0 => RateUnit::Requests,
             _ => RateUnit::Journeys,
         }
@@ -246,6 +274,29 @@ impl LoadInfo {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Connections that only stay open during a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IdleUse {
+    /// Number of connections to keep open.
+    pub wanted: u64,
+    /// Number that was open when the load began.
+    pub open_at_begin: u64,
+    /// Number that was open when the load ended.
+    pub open_at_end: u64,
+    /// Number of connections that were lost and opened again.
+    pub reopened: u64,
+}
+
+impl IdleUse {
+    /// Adds the connections of another process.
+    pub fn merge(&mut self, other: &IdleUse) {
+        self.wanted += other.wanted;
+        self.open_at_begin += other.open_at_begin;
+        self.open_at_end += other.open_at_end;
+        self.reopened += other.reopened;
+    }
 }
 
 /// Think times: pauses of virtual users between their requests.

@@ -66,6 +66,8 @@ pub enum RateUnit {
     Requests,
     /// Journeys of virtual users.
     Journeys,
+    /// Connections, in a load that only opens and closes them.
+    Connections,
 }
 
 impl RateUnit {
@@ -79,6 +81,7 @@ impl RateUnit {
         match self {
             RateUnit::Requests => "req/s",
             RateUnit::Journeys => "journeys/s",
+            RateUnit::Connections => "connections/s",
         }
     }
 
@@ -87,6 +90,7 @@ impl RateUnit {
         match self {
             RateUnit::Requests => "requests",
             RateUnit::Journeys => "journeys",
+            RateUnit::Connections => "connections",
         }
     }
 

@@ -98,6 +98,13 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "python3-django",
         source: None,
     },
+    Need {
+        name: "grpcio",
+        why: "the server of the tests of gRPC",
+        detection: Detection::PythonModule("grpc"),
+        package: "python3-grpcio",
+        source: None,
+    },
     program(
         "uvicorn",
         "the application server of a login journey with a streamed answer",

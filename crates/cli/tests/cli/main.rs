@@ -20,6 +20,7 @@ mod fleet_tokens;
 mod fleet_views;
 mod fleets;
 mod gates;
+mod grpc_calls;
 mod habits;
 mod help;
 mod histories;

@@ -153,6 +153,14 @@ impl Carrier for AnyCarrier {
         each!(self, carrier => carrier.is_going_away())
     }
 
+    fn announce_last(&mut self) {
+        each!(self, carrier => carrier.announce_last());
+    }
+
+    fn announce_end(&mut self) -> bool {
+        each!(self, carrier => carrier.announce_end())
+    }
+
     fn end_reason(&self) -> Option<Reason> {
         each!(self, carrier => carrier.end_reason())
     }

@@ -211,6 +211,11 @@ impl Carrier for H2 {
         self.http.is_going_away()
     }
 
+    fn announce_end(&mut self) -> bool {
+        self.http.go_away();
+        true
+    }
+
     fn end_reason(&self) -> Option<Reason> {
         let code = self.goaway_error;
         code.map(|code| Reason::GoneAway(ResetCode::Http2(code)))

@@ -86,6 +86,16 @@ pub(crate) trait Carrier {
         false
     }
 
+    /// Announces that the next exchange is the connection's last one, if the protocol lets a request
+    /// do so.
+    fn announce_last(&mut self) {}
+
+    /// Announces that the connection carries no more exchanges, if the protocol has a message for
+    /// it. Returns true if the peer may now close the connection.
+    fn announce_end(&mut self) -> bool {
+        false
+    }
+
     /// The error that the peer reported when it ended the connection, if any.
     fn end_reason(&self) -> Option<Reason> {
         None

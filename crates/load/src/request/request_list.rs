@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustls::pki_types::ServerName;
 
-use crate::exchange::RequestKind;
+use crate::exchange::{CallRules, RequestKind};
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
 use crate::request::journey::Journey;
@@ -13,8 +13,9 @@ use crate::request::protocols::Http;
 use crate::request::request_template::{RequestTemplate, RequestTemplates};
 use crate::request::scope::LoadScope;
 use crate::request::{Request, encode};
-use crate::settings::{HttpVersion, LoadSettings, RequestOrder};
+use crate::settings::{AddressOrder, HttpVersion, LoadSettings, RequestOrder};
 use crate::socket::Peer;
+use crate::target::addresses::NamedAddresses;
 use crate::target::http_proxy::ResolvedProxy;
 use crate::target::resolve::{FixedAddress, Resolver};
 use crate::target::source::Sources;
@@ -50,6 +51,8 @@ pub(crate) struct Requests {
     pub(crate) proxy: Option<ResolvedProxy>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
+    /// Rules for the responses, if the requests are gRPC calls.
+    pub(crate) calls: Option<CallRules>,
 }
 
 impl Requests {
@@ -125,6 +128,7 @@ pub(crate) fn requests(
         // A request with placeholders or cookies may also need more than one TCP segment.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
         if let Some(journey) = &list.journey
+            && settings.events.is_some()
             && !journey.steps[requests.len()].stream
         {
             request.kind = RequestKind::Unstreamed;
@@ -152,6 +156,7 @@ pub(crate) fn requests(
             base,
             proxy: proxy.cloned(),
             journey: list.journey,
+            calls: list.calls,
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }
@@ -304,8 +309,21 @@ pub(crate) fn target_of(
             error.text(format!("\"{name}\" is not a valid TLS server name"))
         })?;
     let nodelay = tls.is_some() || Http::of(settings) == Http::Two;
+    let named = match (&peer, proxy, &settings.unix) {
+        (Peer::Tcp(address) | Peer::Quic(address), None, None) if settings.uses_address_book() => {
+            Some(Box::new(NamedAddresses {
+                url: url.clone(),
+                list: match settings.addresses.unwrap_or_default() {
+                    AddressOrder::First => vec![*address],
+                    AddressOrder::All | AddressOrder::Random => resolver.suited(url)?,
+                },
+            }))
+        }
+        _ => None,
+    };
     Ok(Target {
         peer,
+        named,
         tls,
         tunnel,
         nodelay,

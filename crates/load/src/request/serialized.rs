@@ -143,7 +143,7 @@ impl<'a> SerializedParts<'a> {
                 Some(HttpVersion::Http10) => Version::Http10,
                 _ => Version::Http11,
             },
-            keep_alive: !settings.no_keepalive,
+            keep_alive: settings.reuses_connections(),
             http: Http::of(settings),
         }
     }

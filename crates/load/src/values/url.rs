@@ -61,8 +61,8 @@ impl Url {
         }
         let uri = parsed(&with_ascii_host(&whole, shown)?, shown)?;
         let tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
+            Some("http" | "grpc") => false,
+            Some("https" | "grpcs") => true,
             other => {
                 let other = other.unwrap_or_default();
                 let cause = format!("\"{shown}\": the scheme {other} is not supported");

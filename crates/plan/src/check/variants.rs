@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use prony_load::LoadSettings;
+use prony_load::{LoadSettings, has_streamed_responses};
 use prony_stats::Metric;
 
 use super::placeholders::placeholder_endpoints;
@@ -195,7 +195,7 @@ fn default_metrics(
     let are_all = |is: fn(&LoadSettings) -> bool| {
         !loads.is_empty() && loads.iter().all(|load| is(&load.settings))
     };
-    let [rate, p99, capacity] = if are_all(|settings| settings.events.is_some()) {
+    let [rate, p99, capacity] = if are_all(has_streamed_responses) {
         [
             Metric::EventsPerS,
             Metric::FirstEventP99Us,

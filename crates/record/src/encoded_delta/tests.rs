@@ -251,8 +251,10 @@ fn decoding_gives_the_same_buckets() {
 fn repeated_distributions_are_written_once() {
     let mut times = Distribution::new();
     Random::new(1).times(&mut times);
-    let mut half_second = HalfSecondCounts::default();
-    half_second.times = coarse_times(&times);
+    let half_second = HalfSecondCounts {
+        times: coarse_times(&times),
+        ..HalfSecondCounts::default()
+    };
     let mut delta = Delta {
         response_time: times.clone(),
         ..Delta::default()

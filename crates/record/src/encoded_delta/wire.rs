@@ -34,7 +34,7 @@ pub(super) fn write_delta(encoded: &EncodedDelta) -> String {
     let counts = encoded.counts.iter().chain(&encoded.events);
     counts.for_each(|&count| to.number(count));
     let outcomes = encoded.outcomes.iter();
-    let outcomes: Vec<BucketCount> = outcomes.map(|&(it, n)| (it as u32, n)).collect();
+    let outcomes: Vec<BucketCount> = outcomes.map(|&(it, n)| (it.index() as u32, n)).collect();
     write_list(&mut to, &outcomes);
     let statuses = encoded.statuses.iter();
     let statuses: Vec<BucketCount> = statuses.map(|&(it, n)| (it.into(), n)).collect();
@@ -86,7 +86,7 @@ fn write_entries(to: &mut BitWriter, entries: &[EntryDelta]) {
     for entry in entries {
         entry.counts().iter().for_each(|&count| to.number(count));
         let outcomes = entry.outcomes.happened();
-        let outcomes: Vec<BucketCount> = outcomes.map(|(it, n)| (it as u32, n)).collect();
+        let outcomes: Vec<BucketCount> = outcomes.map(|(it, n)| (it.index() as u32, n)).collect();
         write_list(to, &outcomes);
         write_list(to, &entry.times.known);
         write_list(to, &entry.times.at_least);

@@ -150,6 +150,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let is_measured = self
             .sink
             .request_ended(&exchange, outcome, reason, || source);
+        if let Some(book) = &self.addresses
+            && let Some(address) = book.index_of(index).filter(|_| is_measured)
+        {
+            self.sink.addresses.ended(address, outcome);
+        }
         if let Some(streamed) = streamed {
             self.timers.gaps.clear(slot);
             let listed = || self.spec.requests.get(pending.request as usize);
@@ -228,13 +233,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 /// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{
-        Capture, GrpcStatus, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
+        Call, Capture, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
         UnexpectedStatus,
     };
     matches!(
         outcome,
         Ok | Capture
-            | GrpcStatus
+            | Call(_)
             | NoEndMarker
             | StoppedEarly
             | UnexpectedBody

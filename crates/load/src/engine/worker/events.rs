@@ -49,8 +49,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.on_response(index, slot, (outcome, None), reuse, now);
                 return;
             }
-            EventKind::CallFailed { status } => {
-                let failed = (Outcome::GrpcStatus, Some(Reason::Grpc(status)));
+            EventKind::CallFailed { failure } => {
+                let failed = (Outcome::Call(failure), Some(Reason::Call(failure)));
                 self.on_response(index, slot, failed, Reuse::Allowed, now);
                 return;
             }

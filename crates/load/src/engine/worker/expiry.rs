@@ -39,6 +39,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             // The connection is aborted, because in an orderly close the side that closes first
             // keeps the port in TIME_WAIT.
             Expired::Drain(index) => self.drained(index, Close::Abort, now),
+            Expired::Lifetime(index) => self.on_lifetime_end(index, now),
             Expired::Connect(index) => {
                 self.sink.refusals.rule_out();
                 self.connect_failed(index, Outcome::ConnectTimeout, None, now);

@@ -14,7 +14,7 @@ mod values;
 mod variables;
 
 pub use data::data_columns;
-pub(crate) use data::{DataTable, ValuePlace};
+pub(crate) use data::{CellSet, DataTable, ValuePlace};
 pub(crate) use form_body::form_field;
 pub use marks::request_functions;
 pub(crate) use marks::{MarkedPiece, Marks, ValueNames};

@@ -144,6 +144,7 @@ pub(crate) fn requests(
         // A request with placeholders or cookies may also need more than one TCP segment.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
         if let Some(journey) = &list.journey
+            && settings.events.is_some()
             && !journey.steps[requests.len()].stream
         {
             request.kind = RequestKind::Unstreamed;

@@ -5,6 +5,7 @@
 
 pub mod drive;
 pub mod event_stream;
+pub mod grpc;
 pub mod h2;
 pub mod h3;
 pub mod operations;

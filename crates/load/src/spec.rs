@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
+use crate::exchange::CallRules;
 use crate::limits::cpu_quota::cpu_quota_finding;
 use crate::limits::{open_files, ports};
 use crate::request::Request;
@@ -133,8 +134,12 @@ pub(crate) struct ResponseRules {
 impl ResponseRules {
     /// Creates the rules from the settings. `by_form` contains the statuses of the requests or
     /// forms that have their own, and is empty if none has.
-    fn new(settings: &LoadSettings, by_form: Vec<Option<StatusSet>>) -> ResponseRules {
-        let expect = Expectations::new(settings);
+    fn new(
+        settings: &LoadSettings,
+        by_form: Vec<Option<StatusSet>>,
+        calls: Option<CallRules>,
+    ) -> ResponseRules {
+        let expect = Expectations::new(settings, calls);
         let statuses = by_form.into_iter();
         let statuses_by_form: Vec<StatusSet> = statuses
             .map(|own| own.unwrap_or_else(|| settings.expect_status()))
@@ -266,7 +271,7 @@ impl LoadSettings {
         settings.check()?;
         settings.check_think()?;
         let mut sources = Sources::new(settings)?;
-        let listed = requests(url, settings, scope, &sources)?;
+        let mut listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
         sources.check(&listed.targets, bypass::is_chosen(settings))?;
         let bypass = bypass::resolve_bypass(settings, &sources, &listed.targets)?;
@@ -308,6 +313,10 @@ impl LoadSettings {
         // Over HTTP/2, the header Connection is not sent.
         let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
         let all_close = is_http1 && script.is_none() && listed.requests.iter().all(|it| it.closes);
+        let responses = {
+            let statuses = std::mem::take(&mut listed.expected_statuses);
+            ResponseRules::new(settings, statuses, listed.calls)
+        };
         let mut spec = LoadSpec {
             entries: listed.entries(),
             long_list: listed.long_list.map(Arc::new),
@@ -342,7 +351,7 @@ impl LoadSettings {
                 connection_lifetime: settings.connection_lifetime.map(Nanos::from),
                 preconnect: false,
                 // Events must be handled when they arrive, because their times are results.
-                coalesces: !settings.no_coalescing && settings.events.is_none(),
+                coalesces: !settings.no_coalescing && !responses.expect.are_streams(),
                 connect_timeout: Nanos::from(settings.connect_timeout()),
                 buffers: buffers(settings)?,
             },
@@ -350,7 +359,7 @@ impl LoadSettings {
                 order: settings.addresses.unwrap_or_default(),
                 resolve_every: settings.resolve_every,
             },
-            responses: ResponseRules::new(settings, listed.expected_statuses),
+            responses,
             placement: Placement {
                 shards,
                 cores: settings.cores.clone().map_or_else(Vec::new, |it| it.0),
@@ -575,10 +584,8 @@ impl LoadSpec {
             requests: self.distinct_requests(),
             order: self.order,
             uses_tls: self.tls.is_some(),
-            steps: self
-                .journey
-                .as_ref()
-                .map_or(0, |journey| journey.steps.len()),
+            journey: self.journey.as_deref(),
+            are_calls_streamed: self.responses.expect.are_calls_streamed(),
         };
         LoadInfo {
             threads: self.placement.shards.workers,

@@ -25,6 +25,7 @@ mod decimal;
 pub mod event_stream;
 mod field;
 mod field_pattern;
+pub mod grpc;
 pub mod h1;
 pub mod h2;
 pub mod h3;

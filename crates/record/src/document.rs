@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::events::{EventInfo, EventResults};
 use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
+use crate::number::RateUnit;
+use crate::series::SeriesParts;
 use crate::stalls::Stalls;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
@@ -207,6 +209,9 @@ pub struct LoadInfo {
     /// File of the script that generated the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// gRPC method that the requests call, such as `shop.Cart/Add`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
     /// SHA-256 of the script's file, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script_sha256: Option<String>,
@@ -226,6 +231,9 @@ pub struct LoadInfo {
     /// Number of steps of the journey that each virtual user takes; 0 if the load is no journey.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps: u64,
+    /// True if a step of the journey has a think time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub step_pauses: bool,
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
@@ -249,6 +257,16 @@ impl LoadInfo {
             (Some(rate_per_s), _) => Some(RateProfile::Constant(rate_per_s)),
             (None, []) => None,
             (None, stages) => Some(RateProfile::Staged(StagedRate::new(stages))),
+        }
+    }
+
+    /// Returns the subject of the load's schedule and of its limits.
+    pub fn rate_unit(&self) -> RateUnit {
+        match self.steps {
+            0 if self.tcp_only => RateUnit::Connections,
+            0 if self.websocket => RateUnit::Messages,
+            0 => RateUnit::Requests,
+            _ => RateUnit::Journeys,
         }
     }
 
@@ -297,7 +315,7 @@ pub struct ThinkTimeInfo {
 impl LoadInfo {
     /// Returns true if the load waits only for the server: a closed loop without think times.
     pub fn is_saturating(&self) -> bool {
-        !self.is_open() && self.think.is_none()
+        !self.is_open() && self.think.is_none() && !self.step_pauses
     }
 }
 
@@ -601,7 +619,11 @@ impl Record {
         let is_journey = load.steps > 0;
         let offered = offered.filter(|_| !is_journey);
         let rate = load.rate_profile().filter(|_| !is_journey);
-        let series = series(all, elapsed, rate.as_ref());
+        let has = SeriesParts {
+            journeys: is_journey,
+            events: load.events.is_some(),
+        };
+        let series = series(all, elapsed, rate.as_ref(), has);
         let journeys = is_journey.then(|| {
             JourneyResults::of(
                 all.journeys,
@@ -719,16 +741,20 @@ fn unfinished_untimed(all: &Delta) -> u64 {
     bounds.saturating_sub(all.response_time.censored())
 }
 
-fn series(all: &Delta, elapsed: Nanos, rate: Option<&RateProfile>) -> Vec<HalfSecond> {
-    let mut scratch = Distribution::new();
+fn series(
+    all: &Delta,
+    elapsed: Nanos,
+    rate: Option<&RateProfile>,
+    has: SeriesParts,
+) -> Vec<HalfSecond> {
     let ends = (1u64..).map(|n| Nanos(HALF_SECOND.0 * n).min(elapsed));
     let mut half_seconds: Vec<HalfSecond> = ends
         .zip(all.series.iter())
-        .map(|(end, counts)| counts.finish(end, &mut scratch))
+        .map(|(end, counts)| counts.finish(end, has))
         .collect();
     // If the load ends at the boundary of a half second, the last one is empty and has no length.
     if elapsed.0.is_multiple_of(HALF_SECOND.0)
-        && half_seconds.last().is_some_and(|s| s.ok + s.failed == 0)
+        && half_seconds.last().is_some_and(HalfSecond::is_empty)
     {
         half_seconds.pop();
     }

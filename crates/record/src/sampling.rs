@@ -42,6 +42,66 @@ pub struct SampledFunction {
     /// File name of the program or library, or a name in brackets for the kernel and for generated
     /// code.
     pub module: String,
+    /// Reason why the function waits; `None` if it uses CPU time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitReason>,
+}
+
+impl SampledFunction {
+    /// Returns a function that uses CPU time.
+    pub fn new(name: impl Into<String>, module: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            module: module.into(),
+            waits_for: None,
+        }
+    }
+}
+
+/// Reason why a thread is off the core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitReason {
+    /// A lock that another thread holds.
+    Lock,
+    /// Reading from or writing to a disk.
+    Disk,
+    /// A connection that the service opened, such as one to a database.
+    Upstream,
+    /// A period that the service chose.
+    Sleep,
+    /// A free core: the thread could run.
+    Core,
+    /// A signal of another thread: a condition variable, a semaphore, or the end of the thread.
+    /// Idle threads of a pool wait for one, too.
+    Thread,
+    /// Another event, such as the end of a process.
+    Other,
+    /// Requests: a client's connection, or an event of any of several connections.
+    Requests,
+}
+
+impl WaitReason {
+    /// Returns true if a wait lengthens requests. Idle threads have the other reasons, too.
+    #[must_use]
+    pub fn is_part_of_requests(self) -> bool {
+        !matches!(self, Self::Thread | Self::Other | Self::Requests)
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "a lock",
+            Self::Disk => "the disk",
+            Self::Upstream => "an upstream server",
+            Self::Sleep => "the end of a sleep",
+            Self::Core => "a core",
+            Self::Thread => "another thread",
+            Self::Other => "other events",
+            Self::Requests => "requests",
+        })
+    }
 }
 
 impl fmt::Display for SampledFunction {
@@ -73,13 +133,17 @@ pub enum SamplingNote {
     PerfMap(String),
     /// A program or library whose symbols can't be read, with the reason.
     Symbols(String),
+    /// Waiting was not recorded, with the reason.
+    NoWaits(String),
+    /// Periods in which waiting was not recorded, because the kernel discarded records.
+    WaitsLost(u64),
 }
 
 impl fmt::Display for SamplingNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UserModeOnly => f.write_str(
-                "only user mode was sampled: sampling the kernel requires \
+                "only user mode was sampled, and no waiting: sampling the kernel requires \
                  kernel.perf_event_paranoid = 1 or less, or CAP_PERFMON",
             ),
             Self::KernelNamesHidden => f.write_str(
@@ -93,6 +157,11 @@ impl fmt::Display for SamplingNote {
                  function"
             ),
             Self::PerfMap(reason) | Self::Symbols(reason) => f.write_str(reason),
+            Self::NoWaits(reason) => write!(f, "waiting was not recorded: {reason}"),
+            Self::WaitsLost(count) => write!(
+                f,
+                "waiting was not recorded in {count} periods with too many context switches"
+            ),
         }
     }
 }
@@ -120,16 +189,39 @@ pub struct SamplingProfile {
     /// Call chains with their weights. A chain consists of indexes of `functions`, and the last one
     /// is the function that was running.
     pub stacks: Vec<(Vec<u32>, u64)>,
+    /// Total duration of the periods in which waiting was recorded, in seconds.
+    #[serde(default)]
+    pub wait_seconds: f64,
+    /// Functions that waited in these periods: indexes of `functions`, and nanoseconds of all threads.
+    #[serde(default)]
+    pub waits: Vec<(u32, u64)>,
 }
 
 impl SamplingProfile {
     /// Returns the weight of each function itself, without the functions that it calls.
     #[must_use]
     pub fn self_weights(&self) -> BTreeMap<&SampledFunction, u64> {
+        let stacks = self.stacks.iter();
+        self.weights(stacks.filter_map(|(chain, weight)| Some((*chain.last()?, *weight))))
+    }
+
+    /// Returns the mean number of threads that waited in each function at the same time.
+    #[must_use]
+    pub fn waiting_threads(&self) -> BTreeMap<&SampledFunction, f64> {
+        let period_ns = 1e9 * self.wait_seconds.max(f64::MIN_POSITIVE);
+        let weights = self.weights(self.waits.iter().copied()).into_iter();
+        weights
+            .map(|(function, ns)| (function, ns as f64 / period_ns))
+            .collect()
+    }
+
+    fn weights(
+        &self,
+        of_indexes: impl Iterator<Item = (u32, u64)>,
+    ) -> BTreeMap<&SampledFunction, u64> {
         let mut weights = BTreeMap::new();
-        for (chain, weight) in &self.stacks {
-            let last = chain.last().and_then(|it| self.functions.get(*it as usize));
-            if let Some(function) = last {
+        for (index, weight) in of_indexes {
+            if let Some(function) = self.functions.get(index as usize) {
                 *weights.entry(function).or_default() += weight;
             }
         }
@@ -143,10 +235,7 @@ mod tests {
 
     #[test]
     fn a_function_has_the_weight_of_the_chains_that_end_in_it() {
-        let function = |name: &str| SampledFunction {
-            name: name.to_owned(),
-            module: "web".to_owned(),
-        };
+        let function = |name: &str| SampledFunction::new(name, "web");
         let profile = SamplingProfile {
             schema: SAMPLING_SCHEMA.to_owned(),
             event: SamplingEvent::CpuClock,
@@ -158,11 +247,15 @@ mod tests {
             functions: vec![function("main"), function("work")],
             // A stored profile may have been changed, so an index may be wrong.
             stacks: vec![(vec![0, 1], 5), (vec![1], 3), (vec![0], 7), (vec![9], 1)],
+            wait_seconds: 0.5,
+            waits: vec![(1, 1_500_000_000), (9, 1)],
         };
         let weights = profile.self_weights();
         assert_eq!(weights[&function("work")], 8);
         assert_eq!(weights[&function("main")], 7);
         assert_eq!(weights.len(), 2);
+        let waiting = profile.waiting_threads();
+        assert_eq!((waiting[&function("work")], waiting.len()), (3.0, 1));
         assert_eq!(function("work").to_string(), "work in web");
         assert_eq!(function("web+0x10").to_string(), "web+0x10");
     }

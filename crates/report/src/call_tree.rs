@@ -123,10 +123,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str) -> SampledFunction {
-        SampledFunction {
-            name: name.to_owned(),
-            module: "web".to_owned(),
-        }
+        SampledFunction::new(name, "web")
     }
 
     fn tree(stacks: &[(&[&str], f64)]) -> CallTree {

@@ -59,6 +59,12 @@ pub struct VerdictDocument {
     /// CPU time per request by function, of each service with a sampling profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionTable>,
+    /// CPU time per request by program and library, of the same services.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<FunctionTable>,
+    /// Time for which threads waited per request, by function and reason, of the same services.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<FunctionTable>,
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
@@ -140,7 +146,7 @@ impl VerdictDocument {
     }
 
     /// Combines an experiment's properties with its evaluation. The caller fills in `why`,
-    /// `functions`, `rounds`, `revisions`, `trial_mode` and `softirq_included`.
+    /// `functions`, `modules`, `waits`, `rounds`, `revisions`, `trial_mode` and `softirq_included`.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,
@@ -164,6 +170,8 @@ impl VerdictDocument {
             why: Vec::new(),
             rounds: Vec::new(),
             functions: Vec::new(),
+            modules: Vec::new(),
+            waits: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
             revisions: Vec::new(),

@@ -37,10 +37,13 @@ pub struct Explanation {
     /// Metrics that moved, the best candidates first. docs/method.md documents the order.
     #[serde(default)]
     pub moved: Vec<MovedMetric>,
-    /// Functions whose CPU time per request certainly changed, the largest change first; empty
-    /// without sampling profiles.
+    /// Functions whose CPU time per request certainly changed, the largest certain change first;
+    /// empty without sampling profiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<ChangedFunction>,
+    /// Functions that certainly wait longer or shorter per request, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<ChangedFunction>,
     /// Metrics that didn't move: the whole interval is within the plan's margin.
     #[serde(default)]
     pub same: Vec<Metric>,
@@ -132,7 +135,7 @@ pub struct MovedMetric {
     pub text: String,
 }
 
-/// One function whose CPU time per request changed.
+/// One function whose CPU time per request changed, or which waits longer or shorter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChangedFunction {
     /// Service that the function belongs to; `None` if only one service has a profile.
@@ -141,7 +144,7 @@ pub struct ChangedFunction {
     /// The function.
     #[serde(flatten)]
     pub function: SampledFunction,
-    /// Difference of the CPU time per request in microseconds.
+    /// Difference of the CPU time or waiting time per request in microseconds.
     pub us: f64,
     /// Lower end of the interval.
     pub low_us: Option<f64>,

@@ -1,4 +1,4 @@
-//! CPU time per request by function, compared between variants.
+//! CPU time or waiting per request by function, compared between variants.
 //!
 //! The costs of all rows of a table add up to the service's CPU time per request: the functions that
 //! are compared, all other functions together, and the CPU time without samples. Because many
@@ -27,17 +27,33 @@ pub const OTHER_FUNCTIONS: &str = "[other functions]";
 /// Name of the row of the CPU time without samples.
 pub const NOT_SAMPLED: &str = "[not sampled]";
 
+/// Name of the row of the time in which threads waited for requests.
+pub const WAITING_FOR_REQUESTS: &str = "[waiting for requests]";
+
 /// Minimum share of a service's CPU time, over all variants, of a function with its own row.
 const SHARE_MIN: f64 = 0.003;
 
 /// Maximum number of functions with their own row.
 const ROWS_MAX: usize = 100;
 
+/// What functions cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CostKind {
+    /// CPU time.
+    Cpu,
+    /// CPU time of all functions of a program or library.
+    CpuOfModules,
+    /// Time in which threads were off their cores.
+    Waiting,
+}
+
 /// Costs of a service's functions in one trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServiceCosts {
-    /// CPU time of the whole service per request in microseconds.
-    pub cpu_us_per_request: f64,
+    /// CPU time of the whole service per request in microseconds, or the time in which its threads
+    /// were off their cores.
+    #[serde(rename = "cpu_us_per_request")]
+    pub us_per_request: f64,
     /// Number of samples.
     pub samples: u64,
     /// Costs of the functions, the largest first.
@@ -51,7 +67,7 @@ pub struct FunctionCost {
     #[serde(flatten)]
     pub function: SampledFunction,
     /// CPU time of the function itself per request in microseconds, without the functions that it
-    /// calls.
+    /// calls; or the time for which it waited.
     pub us_per_request: f64,
 }
 
@@ -82,10 +98,11 @@ pub struct FunctionTable {
 /// Cost of one function in all variants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionRow {
-    /// The function. [`OTHER_FUNCTIONS`] and [`NOT_SAMPLED`] belong to no module.
+    /// The function. [`OTHER_FUNCTIONS`], [`NOT_SAMPLED`] and [`WAITING_FOR_REQUESTS`] belong to no
+    /// module.
     #[serde(flatten)]
     pub function: SampledFunction,
-    /// Mean CPU time per request in microseconds by variant; `None` without a profile.
+    /// Mean cost per request in microseconds by variant; `None` without a profile.
     pub us_per_request: Vec<Option<f64>>,
     /// Differences between each variant and its baseline.
     pub differences: Vec<FunctionDifference>,
@@ -98,7 +115,7 @@ pub struct FunctionDifference {
     pub levels: Levels,
     /// Levels of the variant's baseline.
     pub against: Levels,
-    /// Difference of the CPU time per request in microseconds.
+    /// Difference of the cost per request in microseconds.
     pub us: f64,
     /// Lower end of the interval; `None` with too few blocks.
     pub low_us: Option<f64>,
@@ -112,11 +129,40 @@ pub struct FunctionDifference {
     pub blocks: u32,
 }
 
+impl ServiceCosts {
+    /// Returns the costs by program and library.
+    #[must_use]
+    pub fn of_modules(&self) -> Self {
+        let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+        for cost in &self.functions {
+            *sums.entry(&cost.function.module).or_default() += cost.us_per_request;
+        }
+        let sums = sums.into_iter();
+        let functions = sums.map(|(module, us_per_request)| FunctionCost {
+            function: SampledFunction::new("all functions", module),
+            us_per_request,
+        });
+        Self {
+            functions: functions.collect(),
+            ..*self
+        }
+    }
+}
+
 impl FunctionDifference {
     /// Returns true if the interval excludes zero.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        self.low_us.is_some_and(|low| low > 0.0) || self.high_us.is_some_and(|high| high < 0.0)
+        self.certain_us() > 0.0
+    }
+
+    /// Returns the smallest size of the difference that its interval contains; 0 if this is not
+    /// known.
+    #[must_use]
+    pub fn certain_us(&self) -> f64 {
+        let more = self.low_us.unwrap_or_default();
+        let less = self.high_us.unwrap_or_default();
+        more.max(-less).max(0.0)
     }
 }
 
@@ -137,6 +183,7 @@ pub fn function_table(
     design: &Design,
     looks: &[Look],
     service: &str,
+    kind: CostKind,
     trials: &[TrialCosts<'_>],
 ) -> Option<FunctionTable> {
     let pairs = design.pairs().ok()?;
@@ -153,10 +200,11 @@ pub fn function_table(
     if trials.is_empty() {
         return None;
     }
-    let special = [OTHER_FUNCTIONS, NOT_SAMPLED].map(|name| SampledFunction {
-        name: name.to_owned(),
-        module: String::new(),
-    });
+    let rest = match kind {
+        CostKind::Cpu | CostKind::CpuOfModules => NOT_SAMPLED,
+        CostKind::Waiting => WAITING_FOR_REQUESTS,
+    };
+    let special = [OTHER_FUNCTIONS, rest].map(|name| SampledFunction::new(name, ""));
     let names: Vec<&SampledFunction> = functions.iter().copied().chain(&special).collect();
     let alpha = design.alpha / names.len() as f64;
     let level = |alpha| nominal_alphas(looks, alpha).last().copied();
@@ -175,7 +223,7 @@ pub fn function_table(
             let total = differences_of(pair, &|costs| costs.iter().sum());
             let estimate = Estimate::from_blocks(&total)?;
             let interval = estimate.interval(miss_alone?);
-            (!interval.contains(0.0)).then_some(estimate.mean)
+            (kind != CostKind::Waiting && !interval.contains(0.0)).then_some(estimate.mean)
         })
         .collect();
     let of_pair = |pair: &Pair, index: usize| differences_of(pair, &|costs| costs[index]);
@@ -359,8 +407,8 @@ fn functions_with_rows<'a>(trials: &[TrialCosts<'a>]) -> Vec<&'a SampledFunction
     let mut sums: BTreeMap<&SampledFunction, f64> = BTreeMap::new();
     let mut total_us = 0.0;
     for trial in trials {
-        total_us += trial.costs.cpu_us_per_request;
         for cost in &trial.costs.functions {
+            total_us += cost.us_per_request;
             *sums.entry(&cost.function).or_default() += cost.us_per_request;
         }
     }
@@ -387,7 +435,7 @@ fn rows_of(costs: &ServiceCosts, functions: &[&SampledFunction]) -> Vec<f64> {
     let own = functions
         .iter()
         .map(|it| by_function.get(it).copied().unwrap_or_default());
-    own.chain([others, costs.cpu_us_per_request - sampled])
+    own.chain([others, costs.us_per_request - sampled])
         .collect()
 }
 
@@ -396,15 +444,12 @@ mod tests {
     use super::*;
 
     fn function(name: &str) -> SampledFunction {
-        SampledFunction {
-            name: name.to_owned(),
-            module: "web".to_owned(),
-        }
+        SampledFunction::new(name, "web")
     }
 
     fn costs(of: &[(&str, f64)], cpu_us_per_request: f64) -> ServiceCosts {
         ServiceCosts {
-            cpu_us_per_request,
+            us_per_request: cpu_us_per_request,
             samples: 1000,
             functions: of
                 .iter()
@@ -472,7 +517,7 @@ mod tests {
             blocks: 6,
             spent_share: 1.0,
         }];
-        let table = function_table(&design(), &looks, "web", &trials).unwrap();
+        let table = function_table(&design(), &looks, "web", CostKind::Cpu, &trials).unwrap();
         let names: Vec<&str> = table
             .functions
             .iter()
@@ -499,9 +544,12 @@ mod tests {
         );
         assert!((inverse_trigamma(trigamma(3.7)) - 3.7).abs() < 1e-6);
         // With a single block, nothing is established.
-        let first = function_table(&design(), &[], "web", &trials[..2]).unwrap();
+        let first = function_table(&design(), &[], "web", CostKind::Cpu, &trials[..2]).unwrap();
         assert!(!first.functions.iter().any(FunctionRow::differs));
-        assert_eq!(function_table(&design(), &looks, "web", &[]), None);
+        assert_eq!(
+            function_table(&design(), &looks, "web", CostKind::Cpu, &[]),
+            None
+        );
     }
 
     /// Simulates experiments of 5 blocks with 40 functions, whose samples are counted, and returns
@@ -551,7 +599,7 @@ mod tests {
                     costs,
                 })
                 .collect();
-            let table = function_table(&design(), &looks, "web", &trials).unwrap();
+            let table = function_table(&design(), &looks, "web", CostKind::Cpu, &trials).unwrap();
             let established = |row: &&FunctionRow| row.differs();
             let names: Vec<&str> = table
                 .functions

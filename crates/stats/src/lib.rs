@@ -60,8 +60,8 @@ pub use explanation::{
     OneSidedFinding, RateParts, changed_cost, is_request_cost,
 };
 pub use function_costs::{
-    FunctionCost, FunctionDifference, FunctionRow, FunctionTable, NOT_SAMPLED, OTHER_FUNCTIONS,
-    ServiceCosts, TrialCosts, function_table,
+    CostKind, FunctionCost, FunctionDifference, FunctionRow, FunctionTable, NOT_SAMPLED,
+    OTHER_FUNCTIONS, ServiceCosts, TrialCosts, WAITING_FOR_REQUESTS, function_table,
 };
 pub use interim::{InterimEstimate, interim_estimates};
 pub use looks::{AlphaTable, Look, nominal_alphas, spent_share};

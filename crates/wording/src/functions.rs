@@ -4,16 +4,18 @@ use prony_record::number;
 use prony_stats::ChangedFunction;
 
 /// Describes the change of one function: `AES_encrypt in libcrypto.so.3 takes 96 µs more per request
-/// (91 µs to 101 µs), 83% of the change in CPU per request`.
+/// (91 µs to 101 µs), 83% of the change in CPU per request`, or `take in web waits 2 ms longer per
+/// request for a lock`.
 #[must_use]
 pub fn changed_function(changed: &ChangedFunction) -> String {
     let more = changed.us >= 0.0;
-    let direction = if more { "more" } else { "less" };
-    let mut text = format!(
-        "{} takes {} {direction} per request",
-        changed.function,
-        number::time(changed.us.abs())
-    );
+    let (function, time) = (&changed.function, number::time(changed.us.abs()));
+    let mut text = match (function.waits_for, more) {
+        (None, true) => format!("{function} takes {time} more per request"),
+        (None, false) => format!("{function} takes {time} less per request"),
+        (Some(reason), true) => format!("{function} waits {time} longer per request for {reason}"),
+        (Some(reason), false) => format!("{function} waits {time} less per request for {reason}"),
+    };
     if let Some(service) = &changed.service {
         text = format!("{service}: {text}");
     }
@@ -36,7 +38,7 @@ pub fn changed_function(changed: &ChangedFunction) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_record::sampling::SampledFunction;
+    use prony_record::sampling::{SampledFunction, WaitReason};
 
     use super::*;
 
@@ -44,10 +46,7 @@ mod tests {
     fn a_change_has_its_direction_interval_and_share() {
         let mut changed = ChangedFunction {
             service: None,
-            function: SampledFunction {
-                name: "AES_encrypt".to_owned(),
-                module: "libcrypto.so.3".to_owned(),
-            },
+            function: SampledFunction::new("AES_encrypt", "libcrypto.so.3"),
             us: 96.0,
             low_us: Some(91.0),
             high_us: Some(101.0),
@@ -66,5 +65,11 @@ mod tests {
             changed_function(&changed),
             "web: AES_encrypt in libcrypto.so.3 takes 2.00 µs less per request (1.00 µs to 3.00 µs)"
         );
+        changed.function.waits_for = Some(WaitReason::Lock);
+        changed.us = 2.0;
+        let text = changed_function(&changed);
+        let expected =
+            "web: AES_encrypt in libcrypto.so.3 waits 2.00 µs longer per request for a lock";
+        assert!(text.starts_with(expected), "{text}");
     }
 }

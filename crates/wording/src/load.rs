@@ -1,5 +1,6 @@
 //! Sentences about one load.
 
+use prony_record::number::RateUnit;
 use prony_record::{
     FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
     SourceCount, SourceSpread, SourceUse, Summary, number,
@@ -15,14 +16,19 @@ const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next request
 /// successes. If the offered rate changes, a mean rate is given.
 pub fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
+    // The headline of journeys counts their requests, too.
+    let unit = match record.load.rate_unit() {
+        RateUnit::Journeys => RateUnit::Requests,
+        unit => unit,
+    };
     let rate = match record.totals.failed {
-        0 => number::rate(record.rate.ok_per_s),
+        0 => unit.rate(record.rate.ok_per_s),
         _ => format!(
-            "{} successful req/s",
-            number::rate_figure(record.rate.ok_per_s)
+            "{} successful {}",
+            number::rate_figure(record.rate.ok_per_s),
+            unit.per_s()
         ),
     };
-    let rate = of_kind(&record.load, rate);
     if record.load.stages.is_empty() {
         format!("{rate} over {over}")
     } else {
@@ -30,28 +36,14 @@ pub fn headline(record: &Record) -> String {
     }
 }
 
-/// Names what the load counts: requests, messages, or connections that are only opened and closed.
-fn of_kind(load: &LoadInfo, rate: String) -> String {
-    if load.tcp_only {
-        rate.replace("req/s", "connections/s")
-    } else if load.websocket {
-        rate.replace("req/s", "messages/s")
-    } else {
-        rate
-    }
-}
-
 /// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.
 fn offered(load: &LoadInfo) -> Option<String> {
-    let offered = match (load.rate_per_s, load.stages.as_slice()) {
-        (Some(rate), _) => number::rate(rate),
-        (None, []) => return None,
-        (None, stages) => number::rate_stages(stages),
-    };
-    if load.steps > 0 {
-        return Some(offered.replace("req/s", "journeys/s"));
+    let unit = load.rate_unit();
+    match (load.rate_per_s, load.stages.as_slice()) {
+        (Some(rate), _) => Some(unit.rate(rate)),
+        (None, []) => None,
+        (None, stages) => Some(number::rate_stages(stages, unit)),
     }
-    Some(of_kind(load, offered))
 }
 
 /// Describes the kind of load: loop, connections, protocol.
@@ -113,11 +105,13 @@ pub fn how(record: &Record) -> String {
         parts.push(format!("{tls} {cipher}").trim_end().to_owned());
     }
     parts.push(number::plural(load.threads.into(), "thread", "threads"));
+    parts.extend(load.grpc.as_ref().map(|method| format!("gRPC {method}")));
     parts.extend(
         load.events
             .as_ref()
             .map(|events| match events.format.as_str() {
                 "sse" => "server-sent events".to_owned(),
+                "grpc" => "messages as events".to_owned(),
                 format => format!("events by {format}"),
             }),
     );
@@ -313,7 +307,7 @@ pub fn meaning(outcome: Outcome) -> &'static str {
         Outcome::Truncated => "the connection closed during the response",
         Outcome::Protocol => "the response violated the protocol",
         Outcome::Capture => "a step did not find a value in the response",
-        Outcome::GrpcStatus => "the gRPC call failed",
+        Outcome::Call(failure) => failure.meaning(),
         Outcome::StoppedEarly => "streams that ended without an event, or within one",
         Outcome::NoEndMarker => "streams that ended without the end marker",
         Outcome::Stalled => "no further event arrived in time",

@@ -2,8 +2,8 @@
 
 use prony_record::number;
 use prony_stats::{
-    Comparison, Effect, Explanation, Metric, MovedMetric, MovementRole, Verdict, changed_cost,
-    is_request_cost,
+    ChangedFunction, Comparison, Effect, Explanation, Metric, MovedMetric, MovementRole, Verdict,
+    changed_cost, is_request_cost,
 };
 
 use crate::change::Change;
@@ -39,8 +39,11 @@ impl WhyFacts<'_> {
         if let Some(parts) = self.parts() {
             text = format!("{text} {parts}");
         }
-        if let Some(sentence) = self.functions() {
-            text = format!("{text} {sentence}");
+        let (functions, waits) = (&self.explanation.functions, &self.explanation.waits);
+        for (by, changed) in [("By function", functions), ("Waiting", waits)] {
+            if let Some(sentence) = named(by, changed) {
+                text = format!("{text} {sentence}");
+            }
         }
         for finding in &self.explanation.findings {
             text = format!(
@@ -49,17 +52,6 @@ impl WhyFacts<'_> {
             );
         }
         text
-    }
-
-    /// Names the functions whose CPU time changed most; `None` without sampling profiles, or without
-    /// an established change.
-    fn functions(&self) -> Option<String> {
-        /// Maximum number of functions in a summary.
-        const NAMED_MAX: usize = 2;
-
-        let named = self.explanation.functions.iter().take(NAMED_MAX);
-        let texts: Vec<&str> = named.map(|changed| changed.text.as_str()).collect();
-        (!texts.is_empty()).then(|| format!("By function: {}.", texts.join("; ")))
     }
 
     /// Describes the best candidate for an explanation, or the reason why there is none.
@@ -182,6 +174,17 @@ impl WhyFacts<'_> {
             ratio(parts.rate),
         ))
     }
+}
+
+/// Names the functions that changed most; `None` without sampling profiles, or without an established
+/// change.
+fn named(by: &str, changed: &[ChangedFunction]) -> Option<String> {
+    /// Maximum number of functions in a summary.
+    const NAMED_MAX: usize = 2;
+
+    let named = changed.iter().take(NAMED_MAX);
+    let texts: Vec<&str> = named.map(|changed| changed.text.as_str()).collect();
+    (!texts.is_empty()).then(|| format!("{by}: {}.", texts.join("; ")))
 }
 
 /// The two variants and the metrics that an entry explains: `tcp against unix (request rate)`.

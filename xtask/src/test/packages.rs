@@ -105,6 +105,13 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "python3-websockets",
         source: None,
     },
+    Need {
+        name: "grpcio",
+        why: "the server of the tests of gRPC",
+        detection: Detection::PythonModule("grpc"),
+        package: "python3-grpcio",
+        source: None,
+    },
     program(
         "php-fpm",
         "the page that studies/nginx-http2 serves",

@@ -79,9 +79,85 @@ fn a_plan_with_a_profile_reports_functions_everywhere() {
     workdir.run(&["report", "r", "--tables", "t"]);
     let csv = workdir.read("t/functions.csv");
     assert!(
-        csv.starts_with("service,variant,function,module,us_per_request,against,"),
+        csv.starts_with("service,variant,function,module,waits_for,us_per_request,against,"),
         "{csv}"
     );
+}
+
+/// A server with a thread per connection. The second argument is the number of microseconds for which
+/// another thread holds the lock that each request needs; without one, a request needs no lock.
+const LOCKING_SERVER: &str = r#"
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned held_us;
+static void *hold_lock(void *x) {
+    for (;;) { pthread_mutex_lock(&lock); usleep(held_us); pthread_mutex_unlock(&lock); usleep(100); }
+    return x;
+}
+static void *serve(void *fd_value) {
+    static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+    int fd = (int)(long)fd_value;
+    char buffer[4096];
+    while (read(fd, buffer, sizeof buffer) > 0) {
+        if (held_us) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); }
+        if (write(fd, response, sizeof response - 1) < 0) break;
+    }
+    close(fd);
+    return 0;
+}
+int main(int argc, char **argv) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1])),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    held_us = strtoul(argv[2], 0, 10);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 511)) return 1;
+    pthread_t thread;
+    if (held_us) pthread_create(&thread, 0, hold_lock, 0);
+    for (;;) {
+        long client = accept(listener, 0, 0);
+        if (pthread_create(&thread, 0, serve, (void *)client) == 0) pthread_detach(thread);
+    }
+}
+"#;
+
+#[test]
+fn a_lock_that_only_waits_is_named() {
+    let workdir = Workdir::new();
+    workdir.write("server.c", LOCKING_SERVER);
+    let compiled = std::process::Command::new("cc")
+        .args(["-O1", "-fno-omit-frame-pointer", "-pthread", "-o"])
+        .args([workdir.path("server"), workdir.path("server.c")])
+        .status();
+    assert!(compiled.expect("cc is missing").success());
+    let plan = PLAN
+        .replace("rounds", "held")
+        .replace("20000, 40000", "0, 1000")
+        .replace("= 20000", "= 0");
+    let command = plan.lines().find(|line| line.starts_with("command"));
+    let own = format!(
+        "command = [{:?}, \"{{{{ origin.port }}}}\", \"{{{{ held }}}}\"]",
+        workdir.path("server")
+    );
+    workdir.write("lock.toml", &plan.replace(command.unwrap(), &own));
+    let output = workdir.run(&["compare", "lock.toml", "--out", "r"]);
+    let verdict = workdir.json("r/verdict.json");
+    check_schema("prony.verdict-1.schema.json", &verdict);
+    let rows = verdict["waits"][0]["functions"].as_array().unwrap();
+    let of_lock = rows.iter().find(|row| row["waits_for"] == "lock");
+    let us = |variant: usize| {
+        of_lock.map_or(0.0, |row| row["us_per_request"][variant].as_f64().unwrap())
+    };
+    // On average, a request waits for half of the time for which the lock is held, or longer.
+    assert!(us(0) == 0.0 && us(1) > 200.0, "{rows:#?}");
+    for text in ["Waiting by function", "a lock"] {
+        assert!(output.out.contains(text), "{}", output.out);
+    }
+    assert!(verdict["modules"][0]["functions"].is_array(), "{verdict:#}");
 }
 
 #[test]

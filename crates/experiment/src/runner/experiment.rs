@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use prony_plan::{BodyComparison, Plan};
 use prony_record::{FindingId, Severity};
 use prony_stats::{
-    AlphaTable, Design, Evaluation, ExperimentInfo, Look, TrialMode, Trials as Observations,
-    Verdict, VerdictDocument, evaluate_with, interim_estimates,
+    AlphaTable, CostKind, Design, Evaluation, ExperimentInfo, Look, TrialMode,
+    Trials as Observations, Verdict, VerdictDocument, evaluate_with, interim_estimates,
 };
 
 use super::block_error::BlockError;
@@ -606,10 +606,13 @@ impl<'a> Experiment<'a> {
         // Capacity searches don't measure metrics that could explain a difference.
         let counted = self.stored.counted_results();
         let services = service_cpu::evaluations(&self.design, &evaluation, counted);
-        let functions = function_costs::tables(&self.design, &evaluation, counted);
+        let kinds = [CostKind::Cpu, CostKind::CpuOfModules, CostKind::Waiting];
+        let [functions, modules, waits] =
+            function_costs::tables(&self.design, &evaluation, counted, kinds);
         let costs = CostEvaluations {
             services: &services,
             functions: &functions,
+            waits: &waits,
         };
         let why = if self.plan.goals.is_empty() {
             why::explanations(&self.design, &evaluation, counted, &of_whom, costs)
@@ -629,6 +632,8 @@ impl<'a> Experiment<'a> {
         VerdictDocument {
             why,
             functions,
+            modules,
+            waits,
             rounds,
             revisions: self.stored.revisions().to_vec(),
             trial_mode: self.stored.trial_mode().cloned(),

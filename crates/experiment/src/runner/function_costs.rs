@@ -9,10 +9,11 @@ use prony_machine::host::Host;
 use prony_machine::telemetry::TelemetrySummary;
 use prony_plan::ResolvedVariant;
 use prony_record::finding::{ProfileLimited, Subject};
-use prony_record::sampling::{SamplingEvent, SamplingProfile};
+use prony_record::sampling::{SampledFunction, SamplingEvent, SamplingProfile, WaitReason};
 use prony_record::{Finding, Record, Severity};
 use prony_stats::{
-    Design, Evaluation, FunctionCost, FunctionTable, ServiceCosts, TrialCosts, function_table,
+    CostKind, Design, Evaluation, FunctionCost, FunctionTable, ServiceCosts, TrialCosts,
+    function_table,
 };
 
 use super::trial_error::TrialError;
@@ -83,6 +84,45 @@ impl TrialProfiles {
         };
         self.profiles.iter().filter_map(costs_of).collect()
     }
+
+    /// Returns the time for which the threads of each service waited per request, by function and
+    /// reason.
+    pub(super) fn waits(&self, record: &Record) -> BTreeMap<String, ServiceCosts> {
+        let waits_of = |(name, profile): (&String, &SamplingProfile)| {
+            (profile.wait_seconds > 0.0).then_some(())?;
+            // As many microseconds pass per request as threads wait at the same time, times the
+            // duration of a request's share of the load.
+            let us = |threads: f64| values::cpu_us_per_request(record, 100.0 * threads);
+            let waiting = profile.waiting_threads();
+            let all = us(waiting.values().sum())?;
+            let in_requests = waiting.into_iter();
+            let in_requests =
+                in_requests.filter(|(it, _)| it.waits_for != Some(WaitReason::Requests));
+            let costs = in_requests.map(|(it, threads)| (it, us(threads).unwrap_or_default()));
+            Some((name.clone(), listed(profile, all, costs)))
+        };
+        self.profiles.iter().filter_map(waits_of).collect()
+    }
+}
+
+/// Lists the functions with the largest costs.
+fn listed<'a>(
+    profile: &SamplingProfile,
+    us_per_request: f64,
+    costs: impl Iterator<Item = (&'a SampledFunction, f64)>,
+) -> ServiceCosts {
+    let cost = |(function, us_per_request): (&SampledFunction, f64)| FunctionCost {
+        function: function.clone(),
+        us_per_request,
+    };
+    let mut functions: Vec<FunctionCost> = costs.map(cost).collect();
+    functions.sort_by(|a, b| b.us_per_request.total_cmp(&a.us_per_request));
+    functions.truncate(FUNCTIONS_MAX);
+    ServiceCosts {
+        us_per_request,
+        samples: profile.samples,
+        functions,
+    }
 }
 
 /// Returns the CPU time per request in microseconds, and the CPU time in seconds, of all samples.
@@ -114,53 +154,50 @@ fn service_costs(profile: &SamplingProfile, cpu_us_per_request: f64, cpu_s: f64)
         0.0
     };
     let weights = profile.self_weights().into_iter();
-    let mut functions: Vec<FunctionCost> = weights
-        .map(|(function, weight)| FunctionCost {
-            function: function.clone(),
-            us_per_request: weight as f64 * us_per_weight,
-        })
-        .collect();
-    functions.sort_by(|a, b| b.us_per_request.total_cmp(&a.us_per_request));
-    functions.truncate(FUNCTIONS_MAX);
-    ServiceCosts {
-        cpu_us_per_request,
-        samples: profile.samples,
-        functions,
-    }
+    let costs = weights.map(|(function, weight)| (function, weight as f64 * us_per_weight));
+    listed(profile, cpu_us_per_request, costs)
 }
 
-/// Compares the functions of each service that has a profile.
-pub(super) fn tables(
+/// Compares the costs of each service that has a profile, by kind.
+pub(super) fn tables<const KINDS: usize>(
     design: &Design,
     evaluation: &Evaluation,
     results: &[TrialResult],
-) -> Vec<FunctionTable> {
-    let services: BTreeSet<&String> = results.iter().flat_map(|it| it.functions.keys()).collect();
-    let table_of = |service: &String| {
-        let trials = results.iter().filter_map(|result| {
-            Some(TrialCosts {
+    kinds: [CostKind; KINDS],
+) -> [Vec<FunctionTable>; KINDS] {
+    kinds.map(|kind| {
+        let services: BTreeSet<&String> =
+            results.iter().flat_map(|it| it.functions.keys()).collect();
+        let table_of = |service: &String| {
+            let costs = results.iter().filter_map(|result| {
+                let costs = match kind {
+                    CostKind::Cpu => result.functions.get(service)?.clone(),
+                    CostKind::CpuOfModules => result.functions.get(service)?.of_modules(),
+                    CostKind::Waiting => result.waits.get(service)?.clone(),
+                };
+                Some((result, costs))
+            });
+            let costs: Vec<(&TrialResult, ServiceCosts)> = costs.collect();
+            let trials = costs.iter().map(|(result, costs)| TrialCosts {
                 block: result.block,
                 variant: result.variant,
-                costs: result.functions.get(service)?,
-            })
-        });
-        let trials: Vec<TrialCosts<'_>> = trials.collect();
-        function_table(design, &evaluation.looks, service, &trials)
-    };
-    services.into_iter().filter_map(table_of).collect()
+                costs,
+            });
+            let trials: Vec<TrialCosts<'_>> = trials.collect();
+            function_table(design, &evaluation.looks, service, kind, &trials)
+        };
+        services.into_iter().filter_map(table_of).collect()
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_record::sampling::{SAMPLING_SCHEMA, SampledFunction};
+    use prony_record::sampling::SAMPLING_SCHEMA;
 
     use super::*;
 
     fn profile(event: SamplingEvent) -> SamplingProfile {
-        let function = |name: &str| SampledFunction {
-            name: name.to_owned(),
-            module: "web".to_owned(),
-        };
+        let function = |name: &str| SampledFunction::new(name, "web");
         SamplingProfile {
             schema: SAMPLING_SCHEMA.to_owned(),
             event,
@@ -171,6 +208,8 @@ mod tests {
             notes: Vec::new(),
             functions: vec![function("main"), function("work")],
             stacks: vec![(vec![0, 1], 600_000_000), (vec![0], 300_000_000)],
+            wait_seconds: 0.0,
+            waits: Vec::new(),
         }
     }
 

@@ -64,6 +64,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
         slices: Vec::new(),
         search: None,
         functions: std::collections::BTreeMap::new(),
+        waits: std::collections::BTreeMap::new(),
         record: None,
     }
 }

@@ -26,6 +26,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         slices: Vec::new(),
         search: None,
         functions: std::collections::BTreeMap::new(),
+        waits: std::collections::BTreeMap::new(),
         record: Some(Record::default()),
     }
 }

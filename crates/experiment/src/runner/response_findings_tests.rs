@@ -52,6 +52,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
         slices: Vec::new(),
         search: None,
         functions: std::collections::BTreeMap::new(),
+        waits: std::collections::BTreeMap::new(),
         record: None,
     }
 }

@@ -45,6 +45,9 @@ pub struct TrialResult {
     /// CPU time per request by function, of each service with a sampling profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub functions: BTreeMap<String, ServiceCosts>,
+    /// Time for which threads waited per request, by function and reason, of the same services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<String, ServiceCosts>,
     /// Record of the load, which is stored separately as `record.json`.
     #[serde(skip)]
     pub record: Option<Record>,

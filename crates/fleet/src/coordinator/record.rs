@@ -81,6 +81,7 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
     if !in_flight.is_empty() {
         // Only lost agents have requests in flight, and these were just counted.
         all.entries.end_in_flight();
+        all.journeys.end_under_way();
     }
     in_flight
 }

@@ -4,6 +4,7 @@ pub(crate) mod draft;
 mod encodings;
 pub(crate) mod entries;
 pub(crate) mod expect;
+pub(crate) mod grpc;
 pub(crate) mod info;
 pub(crate) mod journey;
 pub(crate) mod long_list;

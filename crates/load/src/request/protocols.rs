@@ -25,7 +25,7 @@ pub(crate) enum Http {
 
 impl Http {
     pub(crate) fn of(settings: &LoadSettings) -> Http {
-        match settings.http {
+        match settings.http_version() {
             Some(HttpVersion::Http10 | HttpVersion::Http11) => Http::One,
             Some(HttpVersion::Http2) => Http::Two,
             Some(HttpVersion::Http3) => Http::Three,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 
+use crate::exchange::CallRules;
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
 use crate::request::journey::Journey;
@@ -54,6 +55,8 @@ pub(crate) struct Requests {
     pub(crate) proxy: Option<ResolvedProxy>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
+    /// Rules for the responses, if the requests are gRPC calls.
+    pub(crate) calls: Option<CallRules>,
 }
 
 impl Requests {
@@ -164,6 +167,7 @@ pub(crate) fn requests(
             websocket,
             proxy: proxy.cloned(),
             journey: list.journey,
+            calls: list.calls,
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::event_field::EventField;
 use super::form::FormField;
+use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
 use super::setting::ValueKind;
@@ -208,6 +209,7 @@ written! {
     EventField: ToString::to_string,
     FormField: ToString::to_string,
     GatewayMac: ToString::to_string,
+    GrpcMethod: ToString::to_string,
     HttpProxy: HttpProxy::url_with_credentials,
     HttpVersion: ToString::to_string,
     IoChoice: ToString::to_string,

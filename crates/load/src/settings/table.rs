@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::declare::settings;
 use super::event_field::EventField;
 use super::form::FormField;
+use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
 use super::setting::Setting;
@@ -29,6 +30,27 @@ use crate::values::status_set::StatusSet;
 
 /// Environment variable that has the effect of `public`.
 pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
+
+/// Settings that a gRPC call determines.
+const CALL_EXCLUDES: &[(&str, &str)] = &[
+    ("urls", "because all requests call the same method"),
+    ("steps", "because all requests call the same method"),
+    ("step", "because all requests call the same method"),
+    ("script", "because all requests call the same method"),
+    ("method", "because calls are POST requests"),
+    (
+        "form",
+        "because the body is a message; write it as JSON in body",
+    ),
+    (
+        "events",
+        "because the messages of a streaming method are its events",
+    ),
+    (
+        "no_keepalive",
+        "because calls share the connections of HTTP/2",
+    ),
+];
 
 /// Settings that a journey's steps replace.
 const JOURNEY_EXCLUDES: &[(&str, &str)] = &[
@@ -297,7 +319,29 @@ settings! {
         gap_timeout: Option<Duration> = Time,
             "Give up on a stream without another event for TIME; 0 means never",
             default("the value of --timeout, which covers the time until the first event"),
-            example("\"5s\""), needs("events");
+            example("\"5s\"");
+    }
+    "gRPC" {
+        grpc: Option<GrpcMethod> = Text,
+            "Call this gRPC method over HTTP/2; --body is its message as JSON, or a list of messages",
+            placeholder("SERVICE/METHOD"), default("plain requests"),
+            example("\"shop.Cart/Add\""), excludes(CALL_EXCLUDES);
+        proto: Option<PathBuf> = File,
+            "The .proto file that declares the method",
+            default("the server's reflection service; plans need proto or protoset"), example("\"shop.proto\""), needs("grpc"),
+            excludes(&[("protoset", "")]);
+        proto_path: Option<PathBuf> = File,
+            "Folder in which imports of --proto are found",
+            placeholder("DIR"), default("the folder of --proto"), needs("proto");
+        protoset: Option<PathBuf> = File,
+            "Compiled descriptors of the method, by protoc --include_imports --descriptor_set_out",
+            default("none"), example("\"shop.binpb\""), needs("grpc");
+        grpc_gzip: bool = Switch,
+            "Compress messages with gzip, and accept compressed messages",
+            needs("grpc");
+        grpc_message_max: Option<u64> = Size,
+            "Fail calls whose response has a message longer than this",
+            placeholder("SIZE"), default("4M"), needs("grpc");
     }
     "WebSocket" {
         message: Vec<String> = Texts,

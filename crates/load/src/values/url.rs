@@ -63,8 +63,8 @@ impl Url {
         }
         let uri = parsed(&with_ascii_host(&whole, shown)?, shown)?;
         let (tls, is_websocket) = match uri.scheme_str() {
-            Some("http") => (false, false),
-            Some("https") => (true, false),
+            Some("http" | "grpc") => (false, false),
+            Some("https" | "grpcs") => (true, false),
             Some("ws") => (false, true),
             Some("wss") => (true, true),
             other => {

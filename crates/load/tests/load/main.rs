@@ -11,6 +11,7 @@ mod event_streams;
 mod expectations;
 mod faults;
 mod following;
+mod grpc;
 mod h2_faults;
 mod h2_floods;
 mod h2_frames;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::events::Observation;
 use super::processes::{CodeModule, Processes};
+use super::waits::{RawWait, WaitContext};
 
 /// Limits of the memory that a collector uses.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +48,12 @@ pub(super) struct RawProfile {
     pub(super) lost: u64,
     /// Number of samples whose chain was reduced to one function.
     pub(super) reduced: u64,
+    /// Nanoseconds in which threads were off their cores.
+    pub(super) waits: HashMap<RawWait, u64>,
+    /// Total duration of the periods in which waiting was recorded, in nanoseconds.
+    pub(super) waits_recorded_ns: u64,
+    /// Number of such periods that don't count, because the kernel discarded records.
+    pub(super) waits_lost: u64,
 }
 
 /// Collects observations in the order of their times.
@@ -73,6 +80,11 @@ impl Collector {
         self.processes.knows(pid)
     }
 
+    /// Iterates over the processes whose memory is known.
+    pub(super) fn process_ids(&self) -> impl Iterator<Item = i32> {
+        self.processes.ids()
+    }
+
     /// Adds the memory of a process that already runs, from the text of `/proc/PID/maps`.
     pub(super) fn add_running(&mut self, pid: i32, maps: &[u8]) {
         self.processes.add_running(pid, maps);
@@ -96,6 +108,9 @@ impl Collector {
             Observation::Executed { pid } => self.processes.execute(pid),
             Observation::Ended { pid } => self.processes.remove(pid),
             Observation::Lost(count) => self.profile.lost += count,
+            Observation::Blocked { .. }
+            | Observation::SwitchedOut { .. }
+            | Observation::SwitchedIn { .. } => {}
         }
     }
 
@@ -103,7 +118,44 @@ impl Collector {
         self.profile
     }
 
+    /// Adds the time that a thread spent off its core.
+    pub(super) fn wait(&mut self, pid: i32, chain: &[u64], context: WaitContext, ns: u64) {
+        let mut indexes = self.chain(pid, chain);
+        if self.profile.waits.len() >= self.limits.chains {
+            indexes.truncate(1);
+        }
+        let wait = RawWait {
+            chain: indexes.into(),
+            context,
+        };
+        *self.profile.waits.entry(wait).or_default() += ns;
+    }
+
+    /// Ends a period in which waiting was recorded, with its duration, or without one if records were
+    /// lost.
+    pub(super) fn end_of_waits(&mut self, duration_ns: Option<u64>) {
+        self.profile.waits_recorded_ns += duration_ns.unwrap_or_default();
+        self.profile.waits_lost += u64::from(duration_ns.is_none());
+    }
+
     fn sample(&mut self, pid: i32, weight: u64, chain: &[u64]) {
+        let mut indexes = self.chain(pid, chain);
+        self.profile.samples += 1;
+        self.profile.weight += weight;
+        if let Some(known) = self.profile.chains.get_mut(indexes.as_slice()) {
+            *known += weight;
+            return;
+        }
+        if self.profile.chains.len() >= self.limits.chains {
+            // There are no more such chains than addresses.
+            indexes.truncate(1);
+            self.profile.reduced += 1;
+        }
+        *self.profile.chains.entry(indexes.into()).or_default() += weight;
+    }
+
+    /// Converts a call chain to indexes of addresses. It has at least one.
+    fn chain(&mut self, pid: i32, chain: &[u64]) -> Vec<u32> {
         // Markers are negative numbers down to -4095.
         const CONTEXT_MIN: u64 = 0_u64.wrapping_sub(4095);
         const CONTEXT_KERNEL: u64 = 0_u64.wrapping_sub(128);
@@ -135,18 +187,7 @@ impl Collector {
         if indexes.is_empty() {
             indexes.push(self.index(pid, CodeModule::Unknown, 0));
         }
-        self.profile.samples += 1;
-        self.profile.weight += weight;
-        if let Some(known) = self.profile.chains.get_mut(indexes.as_slice()) {
-            *known += weight;
-            return;
-        }
-        if self.profile.chains.len() >= self.limits.chains {
-            // There are no more such chains than addresses.
-            indexes.truncate(1);
-            self.profile.reduced += 1;
-        }
-        *self.profile.chains.entry(indexes.into()).or_default() += weight;
+        indexes
     }
 
     fn is_unknown(&self, index: u32) -> bool {

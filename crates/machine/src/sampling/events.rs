@@ -10,6 +10,7 @@ use perf_event::data::{Comm, Exit, Fork, Lost, LostSamples, Mmap2, RecordMetadat
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 use prony_record::sampling::SamplingEvent;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Maximum number of functions in a call chain. The kernel discards the outer ones.
 pub(super) const CHAIN_LENGTH_MAX: u16 = 64;
@@ -20,11 +21,29 @@ const SAMPLE_BYTES_MAX: usize = 64 + 8 * (CHAIN_LENGTH_MAX as usize + 4);
 /// Minimum size of the buffer of one core in bytes. Mappings of new processes need space, too.
 const BUFFER_BYTES_MIN: usize = 128 << 10;
 
+/// Size of the buffer of one core for context switches in bytes.
+const SWITCH_BUFFER_BYTES: usize = 512 << 10;
+
 /// Size of a record's header in bytes.
 const HEADER_BYTES: usize = 8;
 
 /// Flag of a COMM record that is caused by `exec`.
 const MISC_COMM_EXEC: u16 = 1 << 13;
+
+/// Type of a SWITCH record.
+const RECORD_SWITCH: u32 = 14;
+
+/// Flag of a SWITCH record of a thread that leaves its core.
+const MISC_SWITCH_OUT: u16 = 1 << 13;
+
+/// Flag of a SWITCH record of a thread that could still run.
+const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+
+/// Registers with the first and the second argument of a system call.
+#[cfg(target_arch = "x86_64")]
+const ARGUMENTS_REGISTERS: u64 = 1 << 4 | 1 << 5;
+#[cfg(not(target_arch = "x86_64"))]
+const ARGUMENTS_REGISTERS: u64 = 1 << 0 | 1 << 1;
 
 /// Request that directs the samples of an event to the buffer of another one.
 const PERF_EVENT_IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
@@ -115,6 +134,17 @@ pub(super) enum Observation {
         weight: u64,
         chain: Vec<u64>,
     },
+    /// A thread is about to leave its core in a system call with these arguments.
+    Blocked {
+        pid: i32,
+        tid: i32,
+        chain: Vec<u64>,
+        arguments: [u64; 2],
+    },
+    /// A thread has left its core. It still could run if it was preempted.
+    SwitchedOut { tid: i32, preempted: bool },
+    /// A thread has returned to a core.
+    SwitchedIn { tid: i32 },
     /// A process has mapped a file, or memory, as executable.
     Mapped {
         pid: i32,
@@ -135,7 +165,8 @@ pub(super) enum Observation {
 
 /// The events of one set of threads on all cores.
 pub(super) struct PerfEvents {
-    pub(super) event: SamplingEvent,
+    /// The event that causes samples; `None` if context switches are recorded.
+    pub(super) event: Option<SamplingEvent>,
     /// True if the kernel is sampled, too.
     pub(super) kernel: bool,
     /// One event per core, with the core's buffer.
@@ -165,7 +196,7 @@ impl PerfEvents {
         let mut refused = SamplingRefused::Unsupported;
         for event in [SamplingEvent::Cycles, SamplingEvent::CpuClock] {
             for kernel in [true, false] {
-                match Self::open_as(event, kernel, threads, cores, rate_hz) {
+                match Self::open_as(Some(event), kernel, threads, cores, rate_hz) {
                     Ok(events) => return Ok(events),
                     Err(error) => refused = error,
                 }
@@ -177,26 +208,48 @@ impl PerfEvents {
         Err(refused)
     }
 
+    /// Opens events that record where threads leave their cores, and when they return. They are
+    /// disabled at first.
+    ///
+    /// # Errors
+    /// The kernel refuses, for example because it doesn't permit sampling itself.
+    pub(super) fn open_switches(
+        threads: SampledThreads<'_>,
+        cores: &[usize],
+    ) -> Result<Self, SamplingRefused> {
+        Self::open_as(None, true, threads, cores, super::DEFAULT_RATE_HZ)
+    }
+
     fn open_as(
-        event: SamplingEvent,
+        event: Option<SamplingEvent>,
         kernel: bool,
         threads: SampledThreads<'_>,
         cores: &[usize],
         rate_hz: u32,
     ) -> Result<Self, SamplingRefused> {
         let mut builder = match event {
-            SamplingEvent::Cycles => Builder::new(Hardware::CPU_CYCLES),
-            SamplingEvent::CpuClock => Builder::new(Software::CPU_CLOCK),
+            Some(SamplingEvent::Cycles) => Builder::new(Hardware::CPU_CYCLES),
+            Some(SamplingEvent::CpuClock) => Builder::new(Software::CPU_CLOCK),
+            None => Builder::new(Software::CONTEXT_SWITCHES),
         };
         match event {
-            SamplingEvent::Cycles => builder.sample_frequency(u64::from(rate_hz)),
-            SamplingEvent::CpuClock => builder.sample_period(1_000_000_000 / u64::from(rate_hz)),
+            Some(SamplingEvent::Cycles) => builder.sample_frequency(u64::from(rate_hz)),
+            Some(SamplingEvent::CpuClock) => {
+                builder.sample_period(1_000_000_000 / u64::from(rate_hz))
+            }
+            None => builder
+                .sample_period(1)
+                .context_switch(true)
+                .sample(SampleFlag::REGS_USER)
+                .sample_regs_user(ARGUMENTS_REGISTERS),
         };
         let fields = SampleFlag::IP
             | SampleFlag::TID
             | SampleFlag::TIME
             | SampleFlag::PERIOD
             | SampleFlag::CALLCHAIN;
+        // The other event reports the memory of processes.
+        let reports_processes = event.is_some();
         builder
             .sample(fields)
             .sample_max_stack(CHAIN_LENGTH_MAX)
@@ -206,12 +259,15 @@ impl PerfEvents {
             .enabled(false)
             .exclude_kernel(!kernel)
             .exclude_callchain_kernel(!kernel)
-            .mmap(true)
-            .mmap2(true)
-            .task(true)
-            .comm(true)
-            .comm_exec(true);
-        let bytes = (rate_hz as usize * SAMPLE_BYTES_MAX / 2).max(BUFFER_BYTES_MIN);
+            .mmap(reports_processes)
+            .mmap2(reports_processes)
+            .task(reports_processes)
+            .comm(reports_processes)
+            .comm_exec(reports_processes);
+        let bytes = match event {
+            Some(_) => (rate_hz as usize * SAMPLE_BYTES_MAX / 2).max(BUFFER_BYTES_MIN),
+            None => SWITCH_BUFFER_BYTES,
+        };
         let mut events = Self {
             event,
             kernel,
@@ -299,6 +355,12 @@ impl PerfEvents {
             let config = buffer.as_counter().config().clone();
             while let Some(record) = buffer.next_record() {
                 let data = record.to_contiguous();
+                if record.ty() == RECORD_SWITCH {
+                    if let Some((time, observed)) = switched(record.misc(), &data) {
+                        on(time, observed);
+                    }
+                    continue;
+                }
                 let size = u16::try_from(data.len() + HEADER_BYTES).unwrap_or(u16::MAX);
                 let mut bytes = Vec::with_capacity(data.len() + HEADER_BYTES);
                 bytes.extend(record.ty().to_ne_bytes());
@@ -314,6 +376,21 @@ impl PerfEvents {
     }
 }
 
+/// Reads a SWITCH record, which the parser doesn't know. It consists of a process ID, a thread ID and
+/// a time.
+fn switched(misc: u16, data: &[u8]) -> Option<(u64, Observation)> {
+    let (tid, rest) = data.get(4..)?.split_first_chunk::<4>()?;
+    let time = u64::from_ne_bytes(*rest.first_chunk::<8>()?);
+    let tid = i32::from_ne_bytes(*tid);
+    let observed = if misc & MISC_SWITCH_OUT == 0 {
+        Observation::SwitchedIn { tid }
+    } else {
+        let preempted = misc & MISC_SWITCH_OUT_PREEMPT != 0;
+        Observation::SwitchedOut { tid, preempted }
+    };
+    Some((time, observed))
+}
+
 /// Converts the kernel's records to observations; `None` for records without interest.
 struct RecordReader;
 
@@ -325,10 +402,28 @@ impl<'a> Visitor<'a> for RecordReader {
     }
 
     fn visit_sample(self, sample: perf_event::data::Sample<'a>, _: RecordMetadata) -> Self::Output {
-        let observed = Observation::Sample {
-            pid: sample.pid()?.cast_signed(),
-            weight: sample.period()?,
-            chain: sample.callchain()?.to_vec(),
+        let (pid, chain) = (sample.pid()?.cast_signed(), sample.callchain()?.to_vec());
+        let observed = match sample.regs_user() {
+            None => Observation::Sample {
+                pid,
+                weight: sample.period()?,
+                chain,
+            },
+            Some(registers) => {
+                // The kernel stores registers in the order of their numbers.
+                let mut arguments = [0; 2];
+                for (argument, value) in arguments.iter_mut().zip(registers.regs.iter()) {
+                    *argument = *value;
+                }
+                #[cfg(target_arch = "x86_64")]
+                arguments.reverse();
+                Observation::Blocked {
+                    pid,
+                    tid: sample.tid()?.cast_signed(),
+                    chain,
+                    arguments,
+                }
+            }
         };
         Some((sample.time()?, observed))
     }
@@ -367,4 +462,10 @@ impl<'a> Visitor<'a> for RecordReader {
     fn visit_lost_samples(self, lost: LostSamples, _: RecordMetadata) -> Self::Output {
         Some((0, Observation::Lost(lost.lost)))
     }
+}
+
+/// Returns the time on the clock of the records.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec.cast_unsigned() * 1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned())
 }

@@ -5,7 +5,11 @@
 //! reads the buffers ten times per second and counts equal call chains (`collector`). Once the load
 //! has ended, addresses get the names of functions (`symbolizer`).
 //!
-//! Memory is bounded: a buffer for half a second of samples per core, and the limits in `collector`.
+//! In short periods, context switches are recorded, too (`wait_periods`): where threads wait, and for
+//! how long (`waits`, `wait_names`).
+//!
+//! Memory is bounded: a buffer for half a second of samples per core and another one for context
+//! switches, and the limits in `collector` and `waits`.
 
 mod collector;
 mod elf;
@@ -17,11 +21,14 @@ mod perf_map;
 mod processes;
 mod session;
 mod symbolizer;
+mod wait_names;
+mod wait_periods;
+mod waits;
 
 pub use events::SamplingRefused;
 pub use session::SamplingSession;
 
-pub use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX, SamplingProfile};
+pub use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX, SamplingProfile, WaitReason};
 
 #[doc(hidden)]
 pub mod fuzzing {

@@ -28,6 +28,8 @@ pub(super) fn symbol_name(symbol: &[u8]) -> String {
         plain = plain.split_once(suffix).map_or(plain, |(name, _)| name);
     }
     plain = plain.strip_suffix(".cold").unwrap_or(plain);
+    // The version of a library's interface is no part of the name.
+    plain = plain.split_once('@').map_or(plain, |(name, _)| name);
     let mut out = BoundedText::default();
     if let Ok(name) = rustc_demangle::try_demangle(plain) {
         // Without the hash, which differs in every build.
@@ -119,6 +121,7 @@ mod tests {
         let expected = [
             ("ngx_http_handler", "ngx_http_handler"),
             ("ngx_http_handler.isra.0.cold", "ngx_http_handler"),
+            ("clock_nanosleep@@GLIBC_2.17", "clock_nanosleep"),
             ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             (
                 "_ZNSt6vectorIiSaIiEE9push_backEOi",

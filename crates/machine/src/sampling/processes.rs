@@ -111,6 +111,11 @@ impl Processes {
         }
     }
 
+    /// Iterates over the processes.
+    pub(super) fn ids(&self) -> impl Iterator<Item = i32> {
+        self.0.keys().copied()
+    }
+
     /// Adds the mappings of a running process from the text of `/proc/PID/maps`, which is
     /// empty if it can't be read.
     pub(super) fn add_running(&mut self, pid: i32, maps: &[u8]) {

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use prony_record::sampling::{SamplingNote, SamplingProfile};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::collector::{Collector, RawProfile};
-use super::events::{Observation, PerfEvents, SampledThreads, SamplingRefused};
+use super::events::{Observation, PerfEvents, SampledThreads, SamplingRefused, now_ns};
 use super::listener::processes_listening;
 use super::symbolizer;
+use super::wait_periods::{WaitPeriods, learn};
 use crate::system;
 
 /// Interval at which the buffers are read.
@@ -25,6 +25,8 @@ pub struct SamplingSession {
     rate_hz: u32,
     /// Events, until they are moved to the thread that reads them.
     events: Option<PerfEvents>,
+    /// Recorder of context switches, or the reason why there is none. The same applies.
+    waits: Result<Option<WaitPeriods>, SamplingRefused>,
     /// Thread that reads the buffers; `None` until the session begins.
     reader: Option<SampleReader>,
     periods: Arc<Mutex<CountedPeriods>>,
@@ -77,10 +79,17 @@ impl SamplingSession {
 
     fn new(threads: SampledThreads<'_>, rate_hz: u32) -> Result<Self, SamplingRefused> {
         let rate_hz = rate_hz.clamp(1, super::RATE_HZ_MAX);
-        let events = PerfEvents::open(threads, &system::linux::online_cores(), rate_hz)?;
+        let cores = system::linux::online_cores();
+        let events = PerfEvents::open(threads, &cores, rate_hz)?;
+        let waits = if events.kernel {
+            PerfEvents::open_switches(threads, &cores).map(|it| Some(WaitPeriods::new(it)))
+        } else {
+            Ok(None)
+        };
         Ok(Self {
             rate_hz,
             events: Some(events),
+            waits,
             reader: None,
             periods: Arc::default(),
         })
@@ -95,11 +104,15 @@ impl SamplingSession {
         if let (Some(events), Some(more)) = (&mut self.events, more.events.take()) {
             events.extend(more);
         }
+        match (&mut self.waits, more.waits) {
+            (Ok(Some(waits)), Ok(Some(more))) => waits.extend(more),
+            (waits, more) => *waits = more.and(Ok(None)),
+        }
         Ok(())
     }
 
-    /// Starts to sample. No sample is counted until [`SamplingSession::count`]. The calling thread's cores are those of the thread that
-    /// reads the samples.
+    /// Starts to sample. No sample is counted until [`SamplingSession::count`]. The calling thread's
+    /// cores are those of the thread that reads the samples.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -109,6 +122,7 @@ impl SamplingSession {
         };
         let mut collector = Collector::default();
         events.enable(true)?;
+        let mut waits = self.waits.as_mut().ok().and_then(Option::take);
         let periods = self.periods.clone();
         let (stop, stopped) = mpsc::channel();
         let read = move || {
@@ -116,6 +130,13 @@ impl SamplingSession {
             while stopped.recv_timeout(READ_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let now_ns = now_ns();
                 drain(&mut events, &mut collector, &mut pending, now_ns, &periods);
+                let counted_ns = locked(&periods).counted_ns(now_ns);
+                if let (Some(waits), Some(counted_ns)) = (&mut waits, counted_ns)
+                    && waits.are_due(counted_ns)
+                {
+                    let counts = |start, end| locked(&periods).contain_all(start, end);
+                    waits.record(&mut collector, counted_ns, &stopped, counts);
+                }
             }
             let _ = events.enable(false);
             drain(
@@ -136,7 +157,7 @@ impl SamplingSession {
 
     /// Begins or ends a period whose samples are counted.
     pub fn count(&self, counting: bool) {
-        self.periods().set(now_ns(), counting);
+        locked(&self.periods).set(now_ns(), counting);
     }
 
     /// Ends the session, and gives names to the functions. Returns `None` if it has not begun.
@@ -146,21 +167,26 @@ impl SamplingSession {
         let SampleReader { thread, stop } = self.reader.take()?;
         drop(stop);
         let (events, collector) = thread.join().ok()?;
-        let (event, kernel) = (events.event, events.kernel);
+        let (event, kernel) = (events.event?, events.kernel);
         // Closing the events of many threads takes time, and nothing needs them any longer.
         drop(events);
         let raw: RawProfile = collector.into_profile();
         let mut profile = symbolizer::profile(&raw, event, self.rate_hz);
-        profile.seconds = self.periods().ended_ns as f64 / 1e9;
+        profile.seconds = locked(&self.periods).ended_ns as f64 / 1e9;
         if !kernel {
             profile.notes.insert(0, SamplingNote::UserModeOnly);
         }
+        if let Err(refused) = &self.waits {
+            profile
+                .notes
+                .push(SamplingNote::NoWaits(refused.to_string()));
+        }
         Some(profile)
     }
+}
 
-    fn periods(&self) -> std::sync::MutexGuard<'_, CountedPeriods> {
-        self.periods.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked(periods: &Mutex<CountedPeriods>) -> std::sync::MutexGuard<'_, CountedPeriods> {
+    periods.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads the buffers and processes what is older than `until_ns`. Later records stay pending,
@@ -175,16 +201,13 @@ fn drain(
     events.read(|time_ns, observed| pending.push((time_ns, observed)));
     pending.sort_by_key(|(time_ns, _)| *time_ns);
     let later = pending.partition_point(|(time_ns, _)| *time_ns < until_ns);
-    let mut periods = periods.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut periods = locked(periods);
     for (time_ns, observed) in pending.drain(..later) {
         let counted = periods.contain(time_ns);
-        // The memory of processes that started before the session has not been reported.
         if let Observation::Sample { pid, .. } = &observed
             && counted
-            && !collector.knows(*pid)
         {
-            let maps = std::fs::read(format!("/proc/{pid}/maps"));
-            collector.add_running(*pid, &maps.unwrap_or_default());
+            learn(collector, *pid);
         }
         collector.observe(observed, counted);
     }
@@ -218,14 +241,21 @@ impl CountedPeriods {
         newest_first.any(|(start, end)| (*start..*end).contains(&time_ns))
     }
 
+    /// Returns true if one period contains both times.
+    fn contain_all(&self, start_ns: u64, end_ns: u64) -> bool {
+        let contains = |(start, end): &(u64, u64)| *start <= start_ns && end_ns < *end;
+        self.periods.iter().any(contains)
+    }
+
+    /// Returns the total duration of all periods; `None` unless one has begun and not ended.
+    fn counted_ns(&self, now_ns: u64) -> Option<u64> {
+        let (start, end) = self.periods.last()?;
+        (*end == u64::MAX).then(|| self.ended_ns + now_ns.saturating_sub(*start))
+    }
+
     fn forget_before(&mut self, time_ns: u64) {
         self.periods.retain(|(_, end)| *end >= time_ns);
     }
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec.cast_unsigned() * 1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned())
 }
 
 /// Returns the IDs of a process's threads; empty if it has ended.

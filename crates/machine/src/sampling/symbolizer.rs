@@ -12,7 +12,7 @@ use prony_record::sampling::{
 use super::collector::RawProfile;
 use super::elf::{self, FoundFunction};
 use super::processes::CodeModule;
-use super::{kernel_symbols, names, perf_map};
+use super::{kernel_symbols, names, perf_map, wait_names};
 use crate::crypto::ProcessFiles;
 
 /// Maximum number of different call chains in a profile. Those with the smallest weights are reduced
@@ -34,18 +34,22 @@ pub(super) fn profile(raw: &RawProfile, event: SamplingEvent, rate_hz: u32) -> S
     if raw.reduced > 0 {
         notes.push(SamplingNote::ChainsReduced(raw.reduced));
     }
+    if raw.waits_lost > 0 {
+        notes.push(SamplingNote::WaitsLost(raw.waits_lost));
+    }
     let named = functions(raw, &mut notes);
+    let waiting = wait_names::waiting_functions(raw, &named);
     let mut indexes: BTreeMap<&SampledFunction, u32> = BTreeMap::new();
     let mut functions: Vec<SampledFunction> = Vec::new();
-    let of_address: Vec<u32> = named
-        .iter()
-        .map(|function| {
-            *indexes.entry(function).or_insert_with(|| {
-                functions.push(function.clone());
-                functions.len() as u32 - 1
-            })
+    let mut index = |function| {
+        *indexes.entry(function).or_insert_with(|| {
+            functions.push(SampledFunction::clone(function));
+            functions.len() as u32 - 1
         })
-        .collect();
+    };
+    let of_address: Vec<u32> = named.iter().map(&mut index).collect();
+    let waits = waiting.iter().map(|(function, ns)| (index(function), *ns));
+    let waits = waits.collect();
     let mut weights: HashMap<Vec<u32>, u64> = HashMap::new();
     for (chain, weight) in &raw.chains {
         let chain = chain.iter().rev().map(|it| of_address[*it as usize]);
@@ -61,6 +65,8 @@ pub(super) fn profile(raw: &RawProfile, event: SamplingEvent, rate_hz: u32) -> S
         notes,
         stacks: heaviest(weights, STACKS_MAX),
         functions,
+        wait_seconds: raw.waits_recorded_ns as f64 / 1e9,
+        waits,
     }
 }
 
@@ -88,10 +94,7 @@ fn heaviest(weights: HashMap<Vec<u32>, u64>, chains_max: usize) -> Vec<(Vec<u32>
 
 /// Returns the function of each address.
 fn functions(raw: &RawProfile, notes: &mut Vec<SamplingNote>) -> Vec<SampledFunction> {
-    let unknown = SampledFunction {
-        name: UNKNOWN_FUNCTION.to_owned(),
-        module: UNKNOWN_FUNCTION.to_owned(),
-    };
+    let unknown = SampledFunction::new(UNKNOWN_FUNCTION, UNKNOWN_FUNCTION);
     let mut named = vec![unknown; raw.addresses.len()];
     let mut of_module: Vec<Vec<(u64, usize)>> = vec![Vec::new(); raw.modules.len()];
     for (index, address) in raw.addresses.iter().enumerate() {
@@ -115,10 +118,7 @@ fn module_functions(
     positions: &[u64],
     notes: &mut Vec<SamplingNote>,
 ) -> Vec<SampledFunction> {
-    let unknown = |module: &str| SampledFunction {
-        name: UNKNOWN_FUNCTION.to_owned(),
-        module: module.to_owned(),
-    };
+    let unknown = |module: &str| SampledFunction::new(UNKNOWN_FUNCTION, module);
     let all_unknown = |module: &str| vec![unknown(module); positions.len()];
     let mut note = |note: SamplingNote| {
         if notes.len() < NOTES_MAX && !notes.contains(&note) {
@@ -131,10 +131,10 @@ fn module_functions(
         CodeModule::Kernel => match kernel_symbols::functions(positions) {
             Some(found) => {
                 let function = |found: Option<(String, String)>| match found {
-                    Some((name, module)) => SampledFunction {
-                        name: names::symbol_name(name.as_bytes()),
-                        module: names::clean(&module),
-                    },
+                    Some((name, module)) => SampledFunction::new(
+                        names::symbol_name(name.as_bytes()),
+                        names::clean(&module),
+                    ),
                     None => unknown(KERNEL_MODULE),
                 };
                 found.into_iter().map(function).collect()
@@ -151,10 +151,7 @@ fn module_functions(
                 None
             });
             let function = |found: Option<Vec<u8>>| match found {
-                Some(symbol) => SampledFunction {
-                    name: names::generated_name(&symbol),
-                    module: name.to_owned(),
-                },
+                Some(symbol) => SampledFunction::new(names::generated_name(&symbol), name),
                 None => unknown(name),
             };
             match found {
@@ -172,14 +169,12 @@ fn module_functions(
                     vec![None; positions.len()]
                 });
             let function = |found: Option<FoundFunction>| match found {
-                Some(FoundFunction::Symbol(symbol)) => SampledFunction {
-                    name: names::symbol_name(&symbol),
-                    module: name.clone(),
-                },
-                Some(FoundFunction::Start(start)) => SampledFunction {
-                    name: format!("{name}+{start:#x}"),
-                    module: name.clone(),
-                },
+                Some(FoundFunction::Symbol(symbol)) => {
+                    SampledFunction::new(names::symbol_name(&symbol), &name)
+                }
+                Some(FoundFunction::Start(start)) => {
+                    SampledFunction::new(format!("{name}+{start:#x}"), &name)
+                }
                 None => unknown(&name),
             };
             found.into_iter().map(function).collect()

@@ -257,7 +257,8 @@ fn limits(verdict: &VerdictDocument) -> DataTable {
 
 /// A row for each function and variant of each service with a sampling profile.
 fn functions(verdict: &VerdictDocument) -> DataTable {
-    let rows = verdict.functions.iter().flat_map(|table| {
+    let tables = verdict.functions.iter().chain(&verdict.waits);
+    let rows = tables.flat_map(|table| {
         let rows = table.functions.iter();
         rows.flat_map(move |row| {
             (0..row.us_per_request.len()).map(move |place| (table, row, place))
@@ -273,6 +274,9 @@ fn functions(verdict: &VerdictDocument) -> DataTable {
         .column("variant", |(table, _, place)| table.variants.get(place))
         .column("function", |(_, row, _)| &row.function.name)
         .column("module", |(_, row, _)| &row.function.module)
+        .column("waits_for", |(_, row, _)| {
+            row.function.waits_for.map(|reason| reason.to_string())
+        })
         .column("us_per_request", |(_, row, place)| {
             row.us_per_request[place]
         })

@@ -1,7 +1,7 @@
 //! The report of an experiment.
 
 use prony_record::Severity;
-use prony_stats::{Metric, TrialMode, VerdictDocument};
+use prony_stats::{FunctionRow, FunctionTable, Metric, TrialMode, VerdictDocument};
 use prony_wording::VerdictLine;
 use prony_wording::verdict::capitalized;
 use prony_wording::{entries as entry_wording, load as load_wording, scaling, verdict, why};
@@ -73,6 +73,11 @@ impl Document {
         document.push(why_section(verdict));
         document.push(cpu(verdict));
         document.push(functions(experiment));
+        document.push(cost_section(
+            "Waiting by function",
+            captions::WAITS,
+            &verdict.waits,
+        ));
         for (factor, metric, lines) in tables::scaling::groups(verdict) {
             let section = Section::new(&capitalized(&scaling::title(factor, metric)));
             let figure = figures::scaling(factor, metric, &lines);
@@ -258,12 +263,45 @@ fn cpu(verdict: &VerdictDocument) -> Section {
         .with(Everyone, table.map(Block::Table))
 }
 
-/// CPU time by function: those that certainly differ, then all others, collapsed.
+/// CPU time by program and library, and by function with flame graphs.
 fn functions(experiment: &Experiment) -> Section {
-    let mut section = Section::new("CPU by function");
-    let tables = &experiment.verdict.functions;
+    let verdict = &experiment.verdict;
+    let mut section = cost_section("CPU by function", captions::FUNCTIONS, &verdict.functions);
+    for table in &verdict.modules {
+        let rows: Vec<&FunctionRow> = table.functions.iter().collect();
+        let folded = Block::Folded {
+            summary: format!("CPU of {} by program and library", table.service),
+            blocks: vec![Block::Table(tables::functions::function_table(
+                table, &rows,
+            ))],
+        };
+        section = section.with(Files, folded);
+    }
+    let (compared, single) = figures::flames(experiment);
+    let drawn = |figure: &Figure| {
+        [
+            Block::Subheading(figure.title.clone()),
+            Block::Chart(figure.clone()),
+        ]
+    };
+    for block in compared.iter().flat_map(drawn) {
+        section = section.with(Pages, block);
+    }
+    if !single.is_empty() {
+        let folded = Block::Folded {
+            summary: "Flame graph of each variant".to_owned(),
+            blocks: single.iter().flat_map(drawn).collect(),
+        };
+        section = section.with(Pages, folded);
+    }
+    section
+}
+
+/// Costs by function: the rows that certainly differ, then all others, collapsed.
+fn cost_section(title: &str, caption: &str, tables: &[FunctionTable]) -> Section {
+    let mut section = Section::new(title);
     if !tables.is_empty() {
-        section = section.intro(captions::FUNCTIONS);
+        section = section.intro(caption);
     }
     for table in tables {
         if tables.len() > 1 {
@@ -294,23 +332,6 @@ fn functions(experiment: &Experiment) -> Section {
             .with(Everyone, none)
             .with(Terminal, largest)
             .with(Files, (count > 0).then_some(folded));
-    }
-    let (compared, single) = figures::flames(experiment);
-    let drawn = |figure: &Figure| {
-        [
-            Block::Subheading(figure.title.clone()),
-            Block::Chart(figure.clone()),
-        ]
-    };
-    for block in compared.iter().flat_map(drawn) {
-        section = section.with(Pages, block);
-    }
-    if !single.is_empty() {
-        let folded = Block::Folded {
-            summary: "Flame graph of each variant".to_owned(),
-            blocks: single.iter().flat_map(drawn).collect(),
-        };
-        section = section.with(Pages, folded);
     }
     section
 }
@@ -366,8 +387,13 @@ fn entries_section(entries: &EntryComparison<'_>) -> Section {
     let caption = captions::ENTRIES_POOLED;
     let rows = entry_wording::compared_rows_note(entries.is_grouped, entries.summed_up);
     let rows = rows.map(Block::Note);
-    if count <= ENTRIES_SHOWN_MAX {
-        return Section::new("Entries")
+    if entries.are_steps || count <= ENTRIES_SHOWN_MAX {
+        let title = if entries.are_steps {
+            "Steps of the journey"
+        } else {
+            "Entries"
+        };
+        return Section::new(title)
             .intro(caption)
             .with(Everyone, Block::Table(entries.table()))
             .with(Terminal, Block::Note(caption.to_owned()))

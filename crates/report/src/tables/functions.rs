@@ -1,4 +1,4 @@
-//! Tables of CPU time per request by function.
+//! Tables of CPU time and waiting per request by function.
 
 use prony_stats::{FunctionDifference, FunctionRow, FunctionTable};
 
@@ -14,6 +14,12 @@ pub(crate) fn function_table(table: &FunctionTable, rows: &[&FunctionRow]) -> Ta
     let mut built = Table::of(rows.iter().copied())
         .left("function", |row| row.function.name.as_str())
         .left("in", |row| row.function.module.as_str());
+    if rows.iter().any(|row| row.function.waits_for.is_some()) {
+        built = built.left("waits for", |row| {
+            let reason = row.function.waits_for.as_ref();
+            reason.map_or_else(String::new, ToString::to_string)
+        });
+    }
     for (index, variant) in table.variants.iter().enumerate().take(VARIANTS_MAX) {
         built = built.right(variant, move |row: &FunctionRow| cost(row, index));
     }

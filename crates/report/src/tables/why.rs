@@ -20,8 +20,10 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
         })
     };
     let all = verdict.why.iter();
-    let has_cost =
-        |why: &Explanation| changed_cost(&why.moved).is_some() || !why.functions.is_empty();
+    let has_cost = |why: &Explanation| {
+        let has_functions = !why.functions.is_empty() || !why.waits.is_empty();
+        has_functions || changed_cost(&why.moved).is_some()
+    };
     all.filter(|why| is_established(why) || has_cost(why))
         .collect()
 }

@@ -52,6 +52,7 @@ mod tests {
     use super::super::probe::ProbePurpose;
     use super::super::search_report::{ProbeTimes, SearchEnd};
     use super::*;
+    use prony_record::number::RateUnit;
 
     const CAPACITY_PER_S: f64 = 200.0;
 
@@ -66,6 +67,7 @@ mod tests {
         };
         ProbeReport {
             purpose: ProbePurpose::Crossing,
+            rate_unit: RateUnit::Requests,
             rate_per_s: Some(rate),
             offered_per_s: rate,
             achieved_per_s: rate,

@@ -268,6 +268,7 @@ impl Trial<'_> {
         findings.extend(trial_telemetry::throttled(&telemetry));
         findings.extend(trial_telemetry::memory_limited(&telemetry));
         let functions = profiles.costs(summary.as_ref(), &telemetry, &record);
+        let waits = profiles.waits(&record);
         findings.extend(profiles.findings);
         Ok(TrialResult {
             block,
@@ -290,6 +291,7 @@ impl Trial<'_> {
             slices,
             search,
             functions,
+            waits,
             record: Some(record),
         })
     }

@@ -10,10 +10,11 @@ mod limits;
 mod tests;
 
 use prony_record::Finding;
+use prony_record::sampling::WaitReason;
 use prony_stats::{
-    ChangedFunction, Comparison, Design, Direction, Effect, Evaluation, Explanation, FunctionTable,
-    Metric, MetricRole, MovedMetric, Movement, MovementRole, OneSidedFinding, RateParts, Verdict,
-    changed_cost,
+    ChangedFunction, Comparison, Design, Direction, Effect, Evaluation, Explanation, FunctionRow,
+    FunctionTable, Metric, MetricRole, MovedMetric, Movement, MovementRole, OneSidedFinding,
+    RateParts, Verdict, changed_cost,
 };
 use prony_wording::why::WhyFacts;
 
@@ -25,19 +26,21 @@ pub(crate) use limits::{has_delayed_acks, limit_of, writes_to_disk};
 /// A finding, and the indexes of the variants that it concerns.
 pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 
-/// Evaluations of CPU time per request by parts of the server.
+/// Evaluations of CPU time and waiting per request by parts of the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CostEvaluations<'a> {
     /// Evaluations by service.
     pub(crate) services: &'a ServiceEvaluations,
     /// Tables by function.
     pub(crate) functions: &'a [FunctionTable],
+    /// Tables of waiting by function.
+    pub(crate) waits: &'a [FunctionTable],
 }
 
 /// Returns the changes that accompany each established difference. There is one entry for each pair
 /// of a variant and its baseline, or two if the pair's metrics point in opposite directions. A pair
 /// without an established difference has an entry only if the CPU time, the number of instructions
-/// per request, or the CPU time of a function changed significantly. A pair with the verdict `equivalent` has none.
+/// per request, the CPU time of a function or its waiting changed significantly. A pair with the verdict `equivalent` has none.
 pub(crate) fn explanations(
     design: &Design,
     evaluation: &Evaluation,
@@ -78,7 +81,7 @@ pub(crate) fn explanations(
         };
         let why = group.why(&input);
         let cost_changed = changed_cost(&why.moved).is_some();
-        let has_reason = cost_changed || !why.functions.is_empty();
+        let has_reason = cost_changed || !why.functions.is_empty() || !why.waits.is_empty();
         (group.slower_side != SlowerSide::Unknown || has_reason).then_some(why)
     });
     entries.collect()
@@ -169,7 +172,8 @@ impl ComparisonGroup<'_> {
             findings,
             rate_parts,
             moved,
-            functions: self.changed_functions(input),
+            functions: self.changed_functions(input.costs.functions),
+            waits: self.changed_functions(input.costs.waits),
             // A metric that is zero for both isn't worth mentioning.
             same: of_kind(|m| m.same && m.means != (0.0, 0.0)),
             unclear,
@@ -231,42 +235,44 @@ impl ComparisonGroup<'_> {
         })
     }
 
-    /// Returns the functions whose CPU time per request certainly changed, the largest change first.
-    fn changed_functions(&self, input: &WhyInput<'_>) -> Vec<ChangedFunction> {
+    /// Returns the functions whose cost per request certainly changed, the largest certain change
+    /// first. Waits of idle threads are not listed.
+    fn changed_functions(&self, tables: &[FunctionTable]) -> Vec<ChangedFunction> {
         /// Maximum number of functions of an explanation. The table of functions has all of them.
         const FUNCTIONS_MAX: usize = 5;
 
         let first = self.comparisons[0];
-        let several = input.costs.functions.len() > 1;
+        let several = tables.len() > 1;
         let mut changed = Vec::new();
-        for table in input.costs.functions {
-            for row in table
-                .functions
-                .iter()
-                .filter(|row| !row.function.module.is_empty())
-            {
+        for table in tables {
+            let is_part_of_requests = |row: &&FunctionRow| {
+                let reason = row.function.waits_for;
+                let is_part = reason.is_none_or(WaitReason::is_part_of_requests);
+                is_part && !row.function.module.is_empty()
+            };
+            for row in table.functions.iter().filter(is_part_of_requests) {
                 let differences = row.differences.iter().filter(|it| {
                     (&it.levels, &it.against) == (&first.levels, &first.against)
                         && it.is_established()
                 });
-                changed.extend(differences.map(|difference| ChangedFunction {
-                    service: several.then(|| table.service.clone()),
-                    function: row.function.clone(),
-                    us: difference.us,
-                    low_us: difference.low_us,
-                    high_us: difference.high_us,
-                    share: difference.share,
-                    text: String::new(),
+                changed.extend(differences.map(|difference| {
+                    let changed = ChangedFunction {
+                        service: several.then(|| table.service.clone()),
+                        function: row.function.clone(),
+                        us: difference.us,
+                        low_us: difference.low_us,
+                        high_us: difference.high_us,
+                        share: difference.share,
+                        text: String::new(),
+                    };
+                    let text = prony_wording::changed_function(&changed);
+                    (difference.certain_us(), ChangedFunction { text, ..changed })
                 }));
             }
         }
-        changed.sort_by(|a, b| b.us.abs().total_cmp(&a.us.abs()));
-        changed.truncate(FUNCTIONS_MAX);
-        let texted = |changed: ChangedFunction| ChangedFunction {
-            text: prony_wording::changed_function(&changed),
-            ..changed
-        };
-        changed.into_iter().map(texted).collect()
+        changed.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let first = changed.into_iter().take(FUNCTIONS_MAX);
+        first.map(|(_, changed)| changed).collect()
     }
 
     /// Returns the movements of the CPU time of each service, with the service's name.

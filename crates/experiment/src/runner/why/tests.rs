@@ -79,6 +79,7 @@ fn told_of(
                 slices: Vec::new(),
                 search: None,
                 functions: std::collections::BTreeMap::new(),
+                waits: std::collections::BTreeMap::new(),
                 record: Some(Record::default()),
             };
             watched(variant, &mut result);
@@ -186,6 +187,7 @@ fn costs(services: &ServiceEvaluations) -> CostEvaluations<'_> {
     CostEvaluations {
         services,
         functions: &[],
+        waits: &[],
     }
 }
 

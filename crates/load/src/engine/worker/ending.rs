@@ -229,13 +229,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 /// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{
-        Capture, GrpcStatus, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
+        Call, Capture, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
         UnexpectedStatus,
     };
     matches!(
         outcome,
         Ok | Capture
-            | GrpcStatus
+            | Call(_)
             | NoEndMarker
             | StoppedEarly
             | UnexpectedBody

@@ -184,7 +184,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ramp = ConnectRamp::new(&pace, spec.connections_of(shard), connections, spec);
         let dispatcher = Dispatcher::new(spec, shard, pace);
         let slots = dispatcher.slots.len();
-        let streams = spec.responses.expect.events().map_or(0, |_| slots);
+        let streams = if spec.responses.expect.are_streams() {
+            slots
+        } else {
+            0
+        };
         let worker = Worker {
             spec,
             shard,

@@ -340,6 +340,7 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
         }],
         moved,
         functions: Vec::new(),
+        waits: Vec::new(),
         same: rest(true),
         unclear: rest(false),
     }

@@ -633,7 +633,7 @@ impl Record {
             )
         });
         let events = load.events.as_ref();
-        let events = events.map(|info| all.events.results(info, elapsed, totals.ok));
+        let events = events.map(|info| all.events.results(info, elapsed));
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -239,6 +239,8 @@ fn messages_take_values_from_rows() {
     let changing = [&load[..], &words[..], &[r#"{"quantity": {{seq}}}"#, &url]].concat();
     let error = workdir.run(&changing).expect(2).err;
     assert!(error.contains("can only be columns of --data"), "{error}");
+    let error = workdir.run(&["load", &server.url("grpc")]).expect(2).err;
+    assert!(error.contains("with --grpc SERVICE/METHOD"), "{error}");
     let calls = server.calls();
     let count = |item: &str| calls.iter().filter(|line| line.contains(item)).count();
     assert_eq!(count(r#"{"name": "tea", "quantity": 1}"#), 10);

@@ -124,6 +124,11 @@ pub(crate) fn drafts(
             ..DraftList::default()
         });
     }
+    if let Some(url) = url.filter(|url| url.starts_with("grpc://") || url.starts_with("grpcs://")) {
+        let error = SettingsError::from(format!("\"{url}\" is the URL of a gRPC server"));
+        let error = error.hint("name the method to call with ");
+        return Err(error.and_value("grpc", "SERVICE/METHOD").into());
+    }
     if settings.has_steps() {
         let steps = settings.journey_steps()?;
         let columns = data.as_ref().map_or(&[][..], DataTable::columns);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 
-use crate::exchange::CallRules;
+use crate::exchange::{CallRules, RequestKind};
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
 use crate::request::journey::Journey;
@@ -143,6 +143,11 @@ pub(crate) fn requests(
         }
         // A request with placeholders or cookies may also need more than one TCP segment.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
+        if let Some(journey) = &list.journey
+            && !journey.steps[requests.len()].stream
+        {
+            request.kind = RequestKind::Unstreamed;
+        }
         requests.push(request);
         templates.push(template);
         expected_statuses.push(draft.expect_status);

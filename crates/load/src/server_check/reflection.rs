@@ -1,14 +1,15 @@
 //! Asks a server for the descriptors of a gRPC method, by its reflection service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use prony_protocol::grpc::{MessageReader, PREFIX_BYTES, write_message};
 use prony_record::CallFailure;
 use prost::Message;
 use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-use super::exchange;
+use super::{connect, exchange};
 use crate::carrier::{Carrier, EventKind};
 use crate::settings::{HttpVersion, LoadSettings};
 use crate::spec::LoadSpec;
@@ -23,6 +24,11 @@ const PATHS: [&str; 2] = [
 const FILES_MAX: usize = 1_000;
 /// Maximum length of a response in bytes.
 const RESPONSE_BYTES_MAX: u32 = 16 << 20;
+
+/// Time limit of an attempt to connect to a server that may not have started yet.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause between two such attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A request for descriptors.
 #[derive(Clone, PartialEq, Message)]
@@ -160,8 +166,13 @@ impl ReflectionServer {
             http: Some(HttpVersion::Http2),
             ..settings.clone()
         };
+        let spec = plain.resolve(url)?;
+        let until = Instant::now() + settings.wait_for_server.unwrap_or_default();
+        while Instant::now() < until && connect(&spec, 0, RETRY_TIMEOUT).is_err() {
+            thread::sleep(RETRY_PAUSE);
+        }
         Ok(ReflectionServer {
-            spec: plain.resolve(url)?,
+            spec,
             headers: own.into_iter().chain(metadata).collect(),
             path: None,
             timeout,

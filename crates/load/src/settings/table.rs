@@ -33,23 +33,15 @@ pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
 
 /// Settings that a gRPC call determines.
 const CALL_EXCLUDES: &[(&str, &str)] = &[
-    ("urls", "because all requests call the same method"),
-    ("steps", "because all requests call the same method"),
-    ("step", "because all requests call the same method"),
-    ("script", "because all requests call the same method"),
-    ("method", "because calls are POST requests"),
-    (
-        "form",
-        "because the body is a message; write it as JSON in body",
-    ),
-    (
-        "events",
-        "because the messages of a streaming method are its events",
-    ),
-    (
-        "no_keepalive",
-        "because calls share the connections of HTTP/2",
-    ),
+    ("urls", ""),
+    ("steps", ""),
+    ("step", ""),
+    ("script", ""),
+    ("method", ""),
+    ("form", ""),
+    ("events", ""),
+    ("no_keepalive", ""),
+    ("tcp_only", ""),
 ];
 
 /// Settings that a journey's steps replace.

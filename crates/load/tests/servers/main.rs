@@ -9,6 +9,7 @@ mod apache;
 mod bypass;
 mod caddy;
 mod checks;
+mod fastapi;
 mod haproxy;
 mod http3;
 mod http_proxy;

@@ -55,6 +55,10 @@ pub fn proto_imports(file: &Path) -> Vec<PathBuf> {
 
 /// Compiles a file. Imports are found in `folder`, or else in the file's own folder.
 fn compiled(file: &Path, folder: Option<&Path>) -> Result<Compiler, SettingsError> {
+    // The compiler's own error about a missing file is about its folder.
+    input_file::read_file(file, TEXT_BYTES_MAX).map_err(|error| {
+        SettingsError::value("proto", file.display()).text(format!(": {error}"))
+    })?;
     let own = file.parent().filter(|parent| *parent != Path::new(""));
     let folder = folder.or(own).unwrap_or(Path::new("."));
     let wrong = |error: protox::Error| in_proto(file, &error);

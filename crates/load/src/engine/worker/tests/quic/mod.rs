@@ -380,4 +380,21 @@ fn a_grpc_call_fails_by_its_status() {
         assert_eq!(outcome, Some(expected), "{}", load.errors());
         assert!(load.errors().contains(reason.unwrap_or_default()));
     }
+    // Calls of a method also have rules for the messages of responses.
+    let mut proto = tempfile::Builder::new()
+        .suffix(".proto")
+        .tempfile()
+        .unwrap();
+    let text = "syntax = \"proto3\"; message M {} service S { rpc Get(M) returns (M); }";
+    std::io::Write::write_all(&mut proto, text.as_bytes()).unwrap();
+    let words = format!("-n 6 -c 1 --grpc S/Get --proto {}", proto.path().display());
+    let message = b"\x00\x05\0\0\0\0\0";
+    for (data, expected) in [(&message[..], "ok"), (b"\x00\x02hi", "grpc_frame")] {
+        let trailers = headers(&[], &[("grpc-status", "0")]);
+        let bytes = [headers(OK, &[content]), data.to_vec(), trailers].concat();
+        let load = simulate(&words, GOOD, 100, always(finish(bytes)));
+        let counts = load.all().into_iter();
+        let counts = Vec::from_iter(counts.map(|(outcome, n)| (outcome.name(), n)));
+        assert_eq!(counts, [(expected, 6)], "{}", load.errors());
+    }
 }

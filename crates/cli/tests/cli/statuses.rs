@@ -179,7 +179,7 @@ fn wrong_arguments_are_2_before_anything_is_run() {
             &["load", "--conections", "1", "http://localhost/"],
             "--connections",
         ),
-        (&["load", "ftp://localhost/"], "http or https"),
+        (&["load", "ftp://localhost/"], "http, https"),
         (&["load", "http://8.8.8.8/"], "--public"),
         (
             &["load", "--fail-if", "p99", "http://localhost/"],

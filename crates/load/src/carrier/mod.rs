@@ -45,7 +45,7 @@ pub(crate) use fault::StreamFault;
 pub(crate) use interface::{ByteCarrier, Carrier, RequestRef, StartFailure};
 pub(crate) use link::{Link, SendState};
 pub(crate) use reason::Reason;
-pub(crate) use session::Session;
+pub(crate) use session::{Session, SessionLife};
 pub(crate) use state::ConnectionState;
 pub(crate) use transport::{
     ByteTransport, Established, SetupStep, SetupTarget, SharedState, StreamTransport, Transport,

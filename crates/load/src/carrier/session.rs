@@ -16,18 +16,27 @@ use crate::tls::{self, Tls};
 /// in memory twice.
 const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
 
+/// Requests that the load still begins on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionLife {
+    /// Any number, up to the limit of requests per connection.
+    Current,
+    /// One, which is the connection's last.
+    Expired,
+    /// None.
+    Retired,
+}
+
 /// A connection that is ready for requests, or that is draining after the last one.
 pub(crate) struct Session {
     tls: Option<Tls>,
     pub(crate) carrier: AnyCarrier,
-    /// Number of responses that arrived on this connection.
-    pub(crate) served: u32,
+    /// True if a response arrived on this connection.
+    pub(crate) has_served: bool,
     /// Number of requests that began on this connection, if the load limits it.
     pub(crate) begun: u32,
-    /// True if the next request is the connection's last one.
-    pub(crate) is_expired: bool,
-    /// True if the load starts no more requests on the connection.
-    pub(crate) is_retired: bool,
+    /// Requests that the load still begins on the connection.
+    pub(crate) life: SessionLife,
     /// True if the connection is in the list of connections with output to send.
     pub(crate) is_dirty: bool,
     /// True if a request timed out while nothing arrived on the connection, which continues. The
@@ -42,10 +51,9 @@ impl Session {
         Session {
             tls,
             carrier,
-            served: 0,
+            has_served: false,
             begun: 0,
-            is_expired: false,
-            is_retired: false,
+            life: SessionLife::Current,
             is_dirty: false,
             maybe_dead: false,
             last_heard: Nanos::ZERO,

@@ -174,8 +174,12 @@ fn run_on_course(
         let (ready, prepared) = mpsc::channel();
         let idle = idle.map(|idle| {
             let ready = ready.clone();
-            scope.spawn(move || idle.run(control, ready))
+            let thread = std::thread::Builder::new().name("load-idle".to_owned());
+            thread
+                .spawn_scoped(scope, move || idle.run(control, ready))
+                .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))
         });
+        let idle = idle.transpose()?;
         let mut workers = Vec::new();
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();

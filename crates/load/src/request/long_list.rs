@@ -186,7 +186,7 @@ mod tests {
         let list = folder.path().join("list");
         for (line, reason) in [
             ("/a<b", "< must be percent-encoded"),
-            ("ftp://h/", "http or https"),
+            ("ftp://h/", "http, https"),
             ("/a PO(ST", "is not a method"),
             ("http://127.0.0.1:0/", "port 0"),
             ("/ POST <missing", "missing"),

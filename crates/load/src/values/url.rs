@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn invalid_urls_are_refused_with_a_reason() {
         for (bad, reason) in [
-            ("ftp://h/", "http or https"),
+            ("ftp://h/", "http, https"),
             ("/a", "is a path"),
             ("http://", "not a URL"),
             ("http://h:99999/", "port"),

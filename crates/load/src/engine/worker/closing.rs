@@ -13,7 +13,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::ramp::ConnectRamp;
-use crate::carrier::{Carrier, ConnectionState, Reason, SendState, Transport};
+use crate::carrier::{Carrier, ConnectionState, Reason, SendState, SessionLife, Transport};
 use crate::socket::Close;
 
 /// Time given to the peer to close a drained connection before the load closes it.
@@ -146,7 +146,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return;
         }
         let is_ready = state.is_ready();
-        let has_served = state.session().is_some_and(|session| session.served > 0);
+        let has_served = state.session().is_some_and(|session| session.has_served);
         if let (Outcome::Tls, false, Some(reason)) = (outcome, has_served, &reason) {
             self.sink.refusals.add_handshake(reason, now);
         }
@@ -179,7 +179,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
         let takes_more = self.spec.transport.keepalive
             && !session.maybe_dead
-            && !session.is_retired
+            && session.life != SessionLife::Retired
             && entry.link.send != SendState::Failed
             && !session.carrier.is_going_away();
         let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
@@ -266,11 +266,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ConnectionState::Ready(session) = &mut self.connections[index].link.state else {
             return;
         };
-        session.is_expired = true;
         if !is_idle {
+            if session.life == SessionLife::Current {
+                session.life = SessionLife::Expired;
+            }
             return;
         }
-        session.is_retired = true;
+        session.life = SessionLife::Retired;
         if !self.close_if_spent(index, now) {
             self.close_idle(index, Close::Orderly, now);
         }
@@ -283,7 +285,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ConnectionState::Ready(session) = &mut self.connections[index].link.state else {
             return false;
         };
-        let is_last = session.is_expired || u64::from(session.begun) + 1 >= limit;
+        let is_last = session.life == SessionLife::Expired || u64::from(session.begun) + 1 >= limit;
         if is_last {
             session.carrier.announce_last();
         }
@@ -295,7 +297,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     pub(super) fn count_request(&mut self, index: u32, is_last: bool, now: Nanos) {
         if let ConnectionState::Ready(session) = &mut self.connections[index].link.state {
             session.begun = session.begun.saturating_add(1);
-            session.is_retired |= is_last;
+            if is_last {
+                session.life = SessionLife::Retired;
+            }
         }
         if is_last && self.connections[index].is_multiplexed() {
             self.use_successor_if_going_away(index, now);
@@ -308,7 +312,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ConnectionState::Ready(session) = &mut self.connections[index].link.state else {
             return false;
         };
-        let may_close = session.is_retired
+        let may_close = session.life == SessionLife::Retired
             && !session.carrier.is_going_away()
             && session.carrier.announce_end();
         if may_close {

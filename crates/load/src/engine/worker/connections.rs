@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 use prony_record::Nanos;
 
 use crate::carrier::{
-    Carrier, CarrierFactory, ConnectionState, Link, SendState, Session, SharedBuffers,
+    Carrier, CarrierFactory, ConnectionState, Link, SendState, Session, SessionLife, SharedBuffers,
 };
 use crate::socket::Key;
 
@@ -81,7 +81,7 @@ impl ConnectionEntry {
     pub(super) fn is_going_away(&self) -> bool {
         match &self.link.state {
             ConnectionState::Ready(session) => {
-                session.is_retired || session.carrier.is_going_away()
+                session.life == SessionLife::Retired || session.carrier.is_going_away()
             }
             _ => false,
         }
@@ -145,7 +145,7 @@ impl Connections {
         let mut sessions = self.entries.iter().filter_map(ConnectionEntry::session);
         sessions.any(|session| {
             let is_old = now.since(session.last_heard) >= REJECTION_TIME_MAX;
-            session.is_tls() && (session.served > 0 || is_old)
+            session.is_tls() && (session.has_served || is_old)
         })
     }
 

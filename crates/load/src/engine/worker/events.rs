@@ -111,7 +111,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let is_all_sent = may_send_more || entry.link.is_all_sent();
         let keepalive = entry.is_multiplexed() || self.spec.transport.keepalive;
         if let Some(session) = entry.session_mut() {
-            session.served = session.served.saturating_add(1);
+            session.has_served = true;
         }
         self.note_negotiated(index);
         self.note_latency(slot, now);
@@ -184,7 +184,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return false;
         }
         let session = self.connections[index].session();
-        let is_reused = session.is_some_and(|session| session.served > 0);
+        let is_reused = session.is_some_and(|session| session.has_served);
         let request = taken.request(&self.spec.requests);
         is_reused && request.is_some_and(|request| request.idempotent)
     }

@@ -238,7 +238,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             is_kept = can_send && !session.carrier.is_going_away() && !session.carrier.is_early();
             // Treat the connection as if it had already served a request: the server may have
             // closed it for being idle.
-            session.served = 1;
+            session.has_served = true;
             session.last_heard = Nanos::ZERO;
             self.begin_life(index, Nanos::ZERO);
         }

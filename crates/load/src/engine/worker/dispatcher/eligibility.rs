@@ -1,7 +1,7 @@
 //! Chooses the free slot that takes the next request.
 
 use super::Dispatcher;
-use crate::carrier::{Carrier, ConnectionState, RequestCapacity, SendState, Session};
+use crate::carrier::{Carrier, ConnectionState, RequestCapacity, SendState, Session, SessionLife};
 use crate::engine::worker::connections::Connections;
 use crate::engine::worker::ramp::ConnectRamp;
 use crate::request::protocols::StreamsLimit;
@@ -196,7 +196,7 @@ impl ConnectionView<'_> {
 /// Returns true if a connection may carry more requests, as far as the load is concerned.
 #[inline]
 fn takes_more(session: &Session, send: SendState) -> bool {
-    !session.maybe_dead && !session.is_retired && send != SendState::Failed
+    !session.maybe_dead && session.life != SessionLife::Retired && send != SendState::Failed
 }
 
 /// Updates `limit` to the lower of the two limits.

@@ -11,3 +11,4 @@ pub mod h3;
 pub mod operations;
 pub mod request;
 pub mod response;
+pub mod websocket;

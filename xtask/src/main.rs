@@ -27,7 +27,7 @@ cargo xtask TASK
                                       (steps: install, fmt, tidy, build, docs, test)
   tidy [CRATE|PATH]                   check rules that the compiler doesn't: layers, module cycles,
                                       pure crates, paths in documents, licenses, crate count
-  verify [CHECK...] [--list]          compare prony's results with known true values, in real time
+  verify [CHECK...] [--list|--quick]  compare prony's results with known true values, in real time
   bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
                                       compare prony with other load generators (see bench --help)
   docs [--check]                      update (or only check) the generated parts of the documents

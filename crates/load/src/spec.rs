@@ -23,6 +23,7 @@ use crate::request::protocols::{Http, Protocols};
 use crate::request::request_list::requests;
 use crate::request::request_template::RequestTemplates;
 use crate::request::scope::LoadScope;
+use crate::request::websocket::{self, Upgrade};
 use crate::request::writer::Writer;
 use crate::settings::{AddressOrder, DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
 use crate::socket::{Backend, Peer, system};
@@ -236,6 +237,8 @@ pub struct LoadSpec {
     pub(crate) script: Option<NamedScript>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Arc<Journey>>,
+    /// The handshake of WebSockets, if the requests are their messages.
+    pub(crate) websocket: Option<Arc<Upgrade>>,
     pub(crate) info: LoadInfo,
 }
 
@@ -263,7 +266,8 @@ impl LoadSettings {
         url: Option<&str>,
         scope: &LoadScope,
     ) -> Result<LoadSpec, SpecError> {
-        let settings = self;
+        let websocket = websocket::settings_for(url, self)?;
+        let settings = websocket.as_ref().unwrap_or(self);
         settings.check()?;
         settings.check_think()?;
         let mut sources = Sources::new(settings)?;
@@ -365,6 +369,7 @@ impl LoadSettings {
             },
             script,
             journey: listed.journey.map(Arc::new),
+            websocket: listed.websocket,
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -500,10 +505,11 @@ impl LoadSpec {
     }
 
     /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
-    /// §9.2.1). The requests of a script are not included, and none if nothing is sent. Of a journey, only the first step is:
+    /// §9.2.1). The requests of a script are not included, and none if nothing
+    /// is sent, or messages of a WebSocket are. Of a journey, only the first step is:
     /// the others need what earlier steps did.
     pub fn safe_requests(&self) -> Vec<usize> {
-        if self.script.is_some() || self.transport.tcp_only {
+        if self.script.is_some() || self.transport.tcp_only || self.websocket.is_some() {
             return Vec::new();
         }
         let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");

@@ -202,3 +202,52 @@ fn waiting_is_attributed_to_its_reason() {
     assert!((0.3..1.5).contains(&lock), "{lock}: {threads:#?}");
     assert!((0.7..2.5).contains(&sleep), "{sleep}: {threads:#?}");
 }
+
+#[test]
+fn a_debug_file_that_a_program_names_has_its_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), PROGRAM, &["-Wl,--build-id=none"]);
+    let debug = folder.path().join("program.debug");
+    let run = |args: &[&std::ffi::OsStr]| {
+        let status = Command::new("objcopy").args(args).status();
+        assert!(status.expect("objcopy is missing").success());
+    };
+    run(&[
+        "--only-keep-debug".as_ref(),
+        program.as_ref(),
+        debug.as_ref(),
+    ]);
+    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
+    link.push(&debug);
+    run(&["--strip-all".as_ref(), &link, program.as_ref()]);
+    let profile = sampled(&program);
+    assert!(
+        share(&profile, |name| name == "heavy_work") > 0.1,
+        "{profile:#?}"
+    );
+}
+
+#[test]
+fn a_program_that_was_replaced_while_it_ran_has_no_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), PROGRAM, &[]);
+    let mut child = Command::new(&program).arg("3000").spawn().unwrap();
+    let mut session = SamplingSession::of_processes(&[child.id().cast_signed()], 499).unwrap();
+    session.begin().unwrap();
+    session.count(true);
+    // The first samples follow the program's pause of 0.1 s.
+    std::thread::sleep(Duration::from_millis(600));
+    let other = folder.path().join("other");
+    std::fs::copy("/bin/true", &other).unwrap();
+    std::fs::rename(&other, &program).unwrap();
+    assert!(child.wait().unwrap().success());
+    let profile = session.finish().unwrap();
+    let notes: Vec<String> = profile.notes.iter().map(ToString::to_string).collect();
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("sampled-program has no symbols")),
+        "{notes:?}"
+    );
+    assert_eq!(share(&profile, |name| name == "heavy_work"), 0.0);
+}

@@ -455,6 +455,7 @@ fn step() -> Vec<ReferenceKey> {
         key("repeat", Either(vec![number(), Text]), "1", "\"2-5\"", "number of times that the step is taken, or a range from which it is drawn"),
         key("when", Text, "always", "\"30%\"", "take the step in this share of journeys, or if a variable holds: NAME, not NAME, NAME == value"),
         key("weight", number(), "none", "3", "choose one of the adjacent steps that have weights"),
+        key("stream", Bool, "false", "true", "read the response as a stream of events, in the format of the setting events"),
         key("page", Bool, "false", "true", "after the step, request the images, scripts and style sheets of the page on its server"),
         key("once", Bool, "false", "true", "take the step only in each user's first journey; users then keep cookies and variables"),
     ]

@@ -31,6 +31,7 @@ pub mod h2;
 pub mod h3;
 mod request_fields;
 mod response_stage;
+pub mod websocket;
 
 pub use decimal::write_decimal;
 pub use field::is_value;

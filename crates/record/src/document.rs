@@ -167,6 +167,9 @@ pub struct LoadInfo {
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
+    /// True if the requests are messages of WebSockets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub websocket: bool,
     /// True if connections are only opened and closed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp_only: bool,
@@ -261,6 +264,7 @@ impl LoadInfo {
     pub fn rate_unit(&self) -> RateUnit {
         match self.steps {
             0 if self.tcp_only => RateUnit::Connections,
+            0 if self.websocket => RateUnit::Messages,
             0 => RateUnit::Requests,
             _ => RateUnit::Journeys,
         }
@@ -629,7 +633,7 @@ impl Record {
             )
         });
         let events = load.events.as_ref();
-        let events = events.map(|info| all.events.results(info, elapsed, totals.ok));
+        let events = events.map(|info| all.events.results(info, elapsed));
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

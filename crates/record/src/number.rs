@@ -68,6 +68,8 @@ pub enum RateUnit {
     Journeys,
     /// Connections, in a load that only opens and closes them.
     Connections,
+    /// Messages of WebSockets.
+    Messages,
 }
 
 impl RateUnit {
@@ -82,6 +84,7 @@ impl RateUnit {
             RateUnit::Requests => "req/s",
             RateUnit::Journeys => "journeys/s",
             RateUnit::Connections => "connections/s",
+            RateUnit::Messages => "messages/s",
         }
     }
 
@@ -91,6 +94,7 @@ impl RateUnit {
             RateUnit::Requests => "requests",
             RateUnit::Journeys => "journeys",
             RateUnit::Connections => "connections",
+            RateUnit::Messages => "messages",
         }
     }
 

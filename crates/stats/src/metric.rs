@@ -279,7 +279,7 @@ impl Metric {
     /// Returns the capacity of a load that is measured in this unit.
     pub fn capacity_of(unit: RateUnit) -> Metric {
         match unit {
-            RateUnit::Requests | RateUnit::Connections => Metric::CapacityPerS,
+            RateUnit::Requests | RateUnit::Connections | RateUnit::Messages => Metric::CapacityPerS,
             RateUnit::Journeys => Metric::JourneyCapacityPerS,
         }
     }

@@ -69,7 +69,7 @@ impl Measure {
     }
 
     /// A value with its unit.
-    pub(super) fn text(self, value: f64) -> String {
+    pub(crate) fn text(self, value: f64) -> String {
         let (_, unit, decimals) = self.format();
         format!("{value:.decimals$}{unit}")
     }
@@ -116,10 +116,10 @@ pub(super) fn line_of(values: &Values) -> String {
 
 /// Median and range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
@@ -138,7 +138,7 @@ impl Spread {
     }
 
     /// Formats the median with the range: `1.14 (1.10–1.19)`. A constant has no range.
-    pub(super) fn text(&self, decimals: usize) -> String {
+    pub(crate) fn text(&self, decimals: usize) -> String {
         let Spread { median, min, max } = self;
         if min == max {
             return format!("{median:.decimals$}");
@@ -156,7 +156,7 @@ pub(super) fn percentile(values: &mut [f64], share: f64) -> f64 {
 
 /// Geometric mean of ratios with its 95% interval, by Student's t on their logarithms; `None` with
 /// fewer than two ratios.
-pub(super) fn interval(ratios: impl IntoIterator<Item = f64>) -> Option<Spread> {
+pub(crate) fn interval(ratios: impl IntoIterator<Item = f64>) -> Option<Spread> {
     let logs: Vec<f64> = ratios.into_iter().map(f64::ln).collect();
     let freedom = logs.len().checked_sub(1)?;
     let quantile = T_97_5.get(freedom.checked_sub(1)?).unwrap_or(&2.042);

@@ -27,6 +27,8 @@ mod server;
 mod targets;
 mod tool;
 
+pub(crate) use figures::interval;
+
 use std::path::Path;
 
 use crate::cargo::workspace_root;

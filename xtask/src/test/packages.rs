@@ -106,6 +106,26 @@ pub(crate) const NEEDS: &[Need] = &[
         source: None,
     },
     program(
+        "uvicorn",
+        "the application server of a login journey with a streamed answer",
+        &["uvicorn"],
+        "uvicorn",
+    ),
+    Need {
+        name: "FastAPI",
+        why: "the application of a login journey with a streamed answer",
+        detection: Detection::PythonModule("fastapi"),
+        package: "python3-fastapi",
+        source: None,
+    },
+    Need {
+        name: "websockets",
+        why: "an independent server of WebSockets",
+        detection: Detection::PythonModule("websockets"),
+        package: "python3-websockets",
+        source: None,
+    },
+    program(
         "php-fpm",
         "the page that studies/nginx-http2 serves",
         PHP_FPM,

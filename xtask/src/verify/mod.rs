@@ -100,8 +100,8 @@ const CHECKS: &[Check] = &[
 /// Name of the check that downloads a kernel and needs qemu, and so runs only if it is named.
 const NETWORKS: &str = "networks";
 
-/// Runs the named checks, or all but `networks` if none is named. Returns a message about invalid arguments on
-/// error.
+/// Runs the named checks, or all but `networks` if none is named, with `--quick` less often where a
+/// check supports it. Returns a message about invalid arguments on error.
 pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args == ["--list"] {
         for check in CHECKS {
@@ -109,8 +109,10 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         }
         return Ok(Ending::Success);
     }
-    let chosen = choose(args)?;
-    let prony = match Prony::build() {
+    let is_quick = args.contains(&"--quick");
+    let names: Vec<&str> = args.iter().copied().filter(|it| *it != "--quick").collect();
+    let chosen = choose(&names)?;
+    let prony = match Prony::build(is_quick) {
         Ok(prony) => prony,
         Err(problem) => {
             println!("{problem}");

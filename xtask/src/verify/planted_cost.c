@@ -1,6 +1,6 @@
 /* A server whose functions have known costs: parse_request (20 units), render_page (77 units) and
- * extra_work (as many units as the second argument says). The first argument is the port. It has one
- * thread, and answers each read with one response. */
+ * extra_work (as many units as the second argument says). The first argument is the port, and the
+ * third one the work of a unit. It has one thread, and answers each read with one response. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static volatile unsigned long sink;
-static unsigned long unit = 300;
+static unsigned long unit = 2000;
 
 __attribute__((noinline)) void parse_request(unsigned long units) {
     for (unsigned long i = 0; i < units * unit; i++) sink += i * i;
@@ -24,6 +24,7 @@ __attribute__((noinline)) void extra_work(unsigned long units) {
 
 int main(int argc, char **argv) {
     unsigned long extra = strtoul(argv[2], 0, 10);
+    if (argc > 3) unit = strtoul(argv[3], 0, 10);
     static const char response[] =
         "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Type: text/plain\r\n\r\nok\n";
     int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;

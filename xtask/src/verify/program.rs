@@ -13,15 +13,18 @@ pub(super) struct Prony {
     path: PathBuf,
     /// True if its processes run before all others.
     is_first: bool,
+    /// True to repeat experiments less often, where a check supports it.
+    is_quick: bool,
 }
 
 impl Prony {
     /// Builds the release binary.
-    pub(super) fn build() -> Result<Prony, String> {
+    pub(super) fn build(is_quick: bool) -> Result<Prony, String> {
         let path = build_program("prony", &[])?;
         Ok(Prony {
             path,
             is_first: false,
+            is_quick,
         })
     }
 
@@ -32,6 +35,7 @@ impl Prony {
         Prony {
             path: self.path.clone(),
             is_first: run_first.is_ok_and(|status| status.success()),
+            is_quick: self.is_quick,
         }
     }
 
@@ -42,6 +46,11 @@ impl Prony {
         let mut command = Command::new("chrt");
         command.args(["-f", "1"]).arg(&self.path);
         command
+    }
+
+    /// Returns the number of repetitions: a fifth of all in a quick run.
+    pub(super) fn number_of(&self, all: u64) -> u64 {
+        if self.is_quick { (all / 5).max(2) } else { all }
     }
 
     /// Path of the binary.
@@ -117,9 +126,14 @@ impl Prony {
 }
 
 /// A running process, killed when dropped.
-pub(super) struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Running {
+    /// ID of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Stops the process as Ctrl-C does, waits until it has ended, and returns its output.
     pub(super) fn interrupt(mut self) -> Result<Vec<u8>, String> {
         let id = self.0.id().to_string();
@@ -156,6 +170,7 @@ impl Origin {
     }
 }
 
-fn free_address() -> std::io::Result<SocketAddr> {
+/// Returns a loopback address that was free a moment ago.
+pub(super) fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

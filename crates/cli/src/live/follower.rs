@@ -435,7 +435,7 @@ impl LoadFollower {
         figures.in_flight = so_far.in_flight;
         figures.connections_opened = all.connections_opened;
         let started = match figures.info.rate_unit() {
-            RateUnit::Requests | RateUnit::Connections => all.started,
+            RateUnit::Requests | RateUnit::Connections | RateUnit::Messages => all.started,
             RateUnit::Journeys => all.journeys.begun,
         };
         figures.waiting = waiting_requests(figures, started, so_far.reaches);

@@ -150,7 +150,7 @@ pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
         let done = ended.map(|(_, count)| count).sum::<u64>().min(limit);
         let (unit, journeys) = (figures.info.rate_unit(), figures.journeys);
         let done = match unit {
-            RateUnit::Requests | RateUnit::Connections => done,
+            RateUnit::Requests | RateUnit::Connections | RateUnit::Messages => done,
             RateUnit::Journeys => journeys.map_or(0, |it| it.counts.completed + it.counts.failed),
         };
         let words = format!(

@@ -56,6 +56,11 @@ pub(crate) trait Carrier {
         true
     }
 
+    /// Returns true if the peer may send bytes at any time, also while no exchange is in flight.
+    fn may_receive_anytime(&self) -> bool {
+        false
+    }
+
     /// Number of exchanges in flight, if the carrier counts them.
     #[cfg(test)]
     fn active_count(&self) -> Option<u32>;

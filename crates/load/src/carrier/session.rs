@@ -96,6 +96,7 @@ impl Session {
         };
         let events = &mut buffers.events;
         let is_multiplexed = self.carrier.is_multiplexed();
+        let may_continue = is_multiplexed || self.carrier.may_receive_anytime();
         let mut progress = Progress::Open;
         loop {
             match tls.receive(&mut bytes, &mut buffers.tls) {
@@ -104,7 +105,7 @@ impl Session {
                 Ok(tls::TlsEvent::Secured { .. }) => {}
                 // Only the first violation is reported.
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
-                Ok(tls::TlsEvent::Plain(_)) if !is_multiplexed && has_ended(events) => {
+                Ok(tls::TlsEvent::Plain(_)) if !may_continue && has_ended(events) => {
                     events.clear();
                     progress = broken(h1::Violation::BytesAfterEnd);
                 }

@@ -15,6 +15,8 @@ use super::single::SingleResponse;
 pub(crate) enum RequestKind {
     /// One request and its response.
     Single,
+    /// One request and its response, which is no stream even if the load has events.
+    Unstreamed,
     /// This number of pipelined requests, at least two, and their responses.
     Batch(u32),
 }
@@ -45,7 +47,7 @@ impl AnyKind {
     #[inline]
     pub(crate) fn begin(&mut self, kind: RequestKind, reading: &ResponseReading) {
         match (kind, reading) {
-            (RequestKind::Single, ResponseReading::Whole) => {
+            (RequestKind::Single, ResponseReading::Whole) | (RequestKind::Unstreamed, _) => {
                 *self = AnyKind::Single(SingleResponse);
             }
             (RequestKind::Single, ResponseReading::Calls(rules)) => self.begin_call(*rules),

@@ -134,6 +134,12 @@ impl ReceivedBody {
         if !expected.status.contains(status) {
             return Outcome::UnexpectedStatus;
         }
+        self.judge_content(expected)
+    }
+
+    /// Judges the size and the hash of a complete body.
+    #[inline]
+    pub(crate) fn judge_content(&mut self, expected: &Expectations) -> Outcome {
         if expected.size.is_some_and(|size| size != self.length) {
             return Outcome::UnexpectedSize;
         }

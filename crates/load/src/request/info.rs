@@ -6,6 +6,7 @@ use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
 use crate::request::journey::Journey;
 use crate::request::long_list::LongList;
+use crate::request::websocket;
 use crate::settings::{AddressOrder, LoadSettings, RequestOrder};
 use crate::values::credentials;
 use crate::values::error::SpecError;
@@ -33,6 +34,8 @@ pub(crate) struct UrlFacts<'a> {
 ///
 /// Fails if a URL or the list of URLs can't be read.
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
+    let websocket = websocket::settings_for(url, settings)?;
+    let settings = websocket.as_ref().unwrap_or(settings);
     let list = drafts(url, settings, Braces::Placeholders)?;
     let (drafts, long_list) = (&list.drafts, list.long_list.as_ref());
     let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
@@ -51,7 +54,10 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let urls = UrlFacts {
         entries: entries.list,
         url: url.unwrap_or(&first),
-        requests: long_list.map_or(drafts.len(), LongList::len),
+        requests: match &websocket {
+            Some(settings) => settings.message.len(),
+            None => long_list.map_or(drafts.len(), LongList::len),
+        },
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
         journey: list.journey.as_ref(),
@@ -93,6 +99,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         }
         .to_owned(),
         keepalive: settings.reuses_connections(),
+        websocket: !settings.message.is_empty(),
         tcp_only: settings.tcp_only,
         idle: settings.idle.unwrap_or(0),
         requests_per_connection: settings.requests_per_connection,

@@ -15,6 +15,7 @@ pub(crate) mod scope;
 pub mod script;
 mod serialized;
 pub(crate) mod template;
+pub(crate) mod websocket;
 pub(crate) mod writer;
 
 pub use serialized::Request;

@@ -214,6 +214,10 @@ pub(crate) fn encode(
             .hint("use a method that the server itself handles");
         return Err(error.at(&draft.place).into());
     }
+    if draft.url.is_websocket && settings.message.is_empty() {
+        let error = SettingsError::from("a WebSocket can only be the load's own URL, with ");
+        return Err(error.name("message").at(&draft.place).into());
+    }
     let parts = SerializedParts::new(draft, settings, proxy);
     let wrong = |error: RequestError| {
         let text = error.to_string();

@@ -335,6 +335,32 @@ settings! {
             "Fail calls whose response has a message longer than this",
             placeholder("SIZE"), default("4M"), needs("grpc");
     }
+    "WebSocket" {
+        message: Vec<String> = Texts,
+            "With a URL of ws:// or wss://, send this message; the next message of the server is its \
+             response",
+            placeholder("TEXT"), example("[\"hello\"]"), repeatable(),
+            excludes(&[
+                ("urls", ""),
+                ("steps", ""),
+                ("step", ""),
+                ("script", ""),
+                ("method", ""),
+                ("body", ""),
+                ("body_file", ""),
+                ("form", ""),
+                ("cookies", ""),
+                ("data", ""),
+                ("follow", ""),
+                ("events", ""),
+                ("proxy", ""),
+                ("tcp_only", ""),
+                ("expect_status", "because messages have no status"),
+            ]);
+        binary: bool = Switch,
+            "Send binary messages",
+            default("text"), needs("message");
+    }
     "TLS" {
         insecure: bool = Switch,
             "Accept any server certificate",

@@ -38,6 +38,7 @@ mod sliced;
 mod sources;
 mod tls;
 mod watched;
+mod websockets;
 
 /// Runs the tests again, in a separate process whose loads use the readiness backend. That process
 /// prints its own results.

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::events::Observation;
+use super::events::{Observation, USER_MARKER};
+use super::module_files::{self, FileIdentity};
 use super::processes::{CodeModule, Processes};
+use super::unwinding::Unwinder;
 use super::waits::{RawWait, WaitContext};
 
 /// Limits of the memory that a collector uses.
@@ -34,11 +36,20 @@ pub(super) struct CodeAddress {
     pub(super) position: u64,
 }
 
+/// A module with samples.
+#[derive(Debug)]
+pub(super) struct SeenModule {
+    pub(super) module: CodeModule,
+    /// The last process that was seen in it.
+    pub(super) pid: i32,
+    /// The build of its file at the first sample.
+    pub(super) identity: Option<FileIdentity>,
+}
+
 /// The samples of a service, without names.
 #[derive(Debug, Default)]
 pub(super) struct RawProfile {
-    /// Modules, each with the last process that was seen in it.
-    pub(super) modules: Vec<(CodeModule, i32)>,
+    pub(super) modules: Vec<SeenModule>,
     pub(super) addresses: Vec<CodeAddress>,
     /// Weights by call chain. A chain consists of indexes of `addresses`, the innermost first.
     pub(super) chains: HashMap<Box<[u32]>, u64>,
@@ -57,12 +68,13 @@ pub(super) struct RawProfile {
 }
 
 /// Collects observations in the order of their times.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Collector {
     limits: CollectorLimits,
     processes: Processes,
     module_indexes: HashMap<CodeModule, u32>,
     address_indexes: HashMap<CodeAddress, u32>,
+    unwinder: Unwinder,
     profile: RawProfile,
 }
 
@@ -116,6 +128,20 @@ impl Collector {
 
     pub(super) fn into_profile(self) -> RawProfile {
         self.profile
+    }
+
+    /// Adds the callers of the C library's functions to a call chain, with the top of the stack.
+    pub(super) fn add_callers(&mut self, pid: i32, chain: &mut Vec<u64>, stack: &[u8]) {
+        let Some(marker) = chain.iter().position(|it| *it == USER_MARKER) else {
+            return;
+        };
+        let innermost = chain.get(marker + 1);
+        let complete =
+            innermost.and_then(|it| self.unwinder.chain(&self.processes, pid, *it, stack));
+        if let Some(complete) = complete {
+            chain.truncate(marker + 1);
+            chain.extend(complete);
+        }
     }
 
     /// Adds the time that a thread spent off its core.
@@ -192,7 +218,7 @@ impl Collector {
 
     fn is_unknown(&self, index: u32) -> bool {
         let module = self.profile.addresses[index as usize].module;
-        self.profile.modules[module as usize].0 == CodeModule::Unknown
+        self.profile.modules[module as usize].module == CodeModule::Unknown
     }
 
     fn index(&mut self, pid: i32, module: CodeModule, position: u64) -> u32 {
@@ -240,10 +266,21 @@ impl Collector {
             .module_indexes
             .entry(module)
             .or_insert_with_key(|module| {
-                modules.push((module.clone(), pid));
+                let identity = match module {
+                    CodeModule::File(path) => {
+                        let file = module_files::open(path, pid).ok();
+                        file.as_ref().and_then(FileIdentity::of)
+                    }
+                    _ => None,
+                };
+                modules.push(SeenModule {
+                    module: module.clone(),
+                    pid,
+                    identity,
+                });
                 next
             });
-        modules[index as usize].1 = pid;
+        modules[index as usize].pid = pid;
         index
     }
 }
@@ -293,7 +330,7 @@ mod tests {
         let positions = chain.iter().map(|it| {
             let address = &profile.addresses[*it as usize];
             (
-                profile.modules[address.module as usize].0.clone(),
+                profile.modules[address.module as usize].module.clone(),
                 address.position,
             )
         });

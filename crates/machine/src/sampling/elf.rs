@@ -2,16 +2,18 @@
 //! to the tables for stack unwinding.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use object::read::{ReadCache, ReadCacheOps};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadRef, SymbolKind};
+use object::{Object, ObjectSymbol, ReadRef, SymbolKind};
+
+use super::unwinding::{UnwindTable, address_of};
 
 /// Maximum size of a program or library in bytes. Its symbols are held in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Folder with separate debug files, by build ID.
-const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
+/// Folder with separate debug files.
+const DEBUG_FOLDER: &str = "/usr/lib/debug";
 
 /// The function at an address, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +24,16 @@ pub(super) enum FoundFunction {
     Start(u64),
 }
 
-/// Finds the functions at the given offsets in a program or library. `offsets` must be sorted.
+/// Finds the functions at the given offsets in the program or library with the given path. `offsets`
+/// must be sorted.
 ///
 /// # Errors
 /// The file can't be read as a program.
-pub(super) fn functions(file: File, offsets: &[u64]) -> Result<Vec<Option<FoundFunction>>, String> {
+pub(super) fn functions(
+    file: File,
+    path: &Path,
+    offsets: &[u64],
+) -> Result<Vec<Option<FoundFunction>>, String> {
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     if length > FILE_BYTES_MAX {
         return Err("it is larger than 1 GiB".to_owned());
@@ -34,7 +41,7 @@ pub(super) fn functions(file: File, offsets: &[u64]) -> Result<Vec<Option<FoundF
     let cache = ReadCache::new(file);
     let parsed = object::File::parse(&cache).map_err(|error| error.to_string())?;
     let mut search = AddressSearch::new(&parsed, offsets);
-    if let Some(path) = debug_path(&parsed)
+    if let Some(path) = debug_path(&parsed).or_else(|| linked_path(&parsed, path))
         && let Ok(file) = File::open(path)
         && file.metadata().is_ok_and(|it| it.len() <= FILE_BYTES_MAX)
     {
@@ -52,7 +59,21 @@ fn debug_path<'d>(file: &object::File<'d, impl ReadRef<'d>>) -> Option<PathBuf> 
     let id = file.build_id().ok().flatten()?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_at_checked(2)?;
-    (!rest.is_empty()).then(|| PathBuf::from(format!("{DEBUG_FOLDER}/{first}/{rest}.debug")))
+    let path = PathBuf::from(format!("{DEBUG_FOLDER}/.build-id/{first}/{rest}.debug"));
+    (!rest.is_empty() && path.exists()).then_some(path)
+}
+
+/// Returns the debug file that a program or library names, in its folder or below the folder of debug
+/// files.
+fn linked_path<'d>(file: &object::File<'d, impl ReadRef<'d>>, path: &Path) -> Option<PathBuf> {
+    let (name, _) = file.gnu_debuglink().ok().flatten()?;
+    let name = std::str::from_utf8(name).ok()?;
+    (!name.is_empty() && !name.contains('/')).then_some(())?;
+    let folder = path.parent()?;
+    let below = Path::new(DEBUG_FOLDER).join(folder.strip_prefix("/").ok()?);
+    let folders = [folder.to_owned(), folder.join(".debug"), below];
+    let mut paths = folders.into_iter().map(|folder| folder.join(name));
+    paths.find(|found| found != path && found.exists())
 }
 
 /// Addresses whose functions are searched.
@@ -69,15 +90,9 @@ type SymbolRank = (u64, bool, usize, Vec<u8>);
 
 impl AddressSearch {
     fn new<'d>(file: &object::File<'d, impl ReadRef<'d>>, offsets: &[u64]) -> Self {
-        let address = |offset: u64| {
-            let mut segments = file.segments().map(|it| (it.file_range(), it.address()));
-            segments.find_map(|((start, size), address)| {
-                let within = offset.checked_sub(start).filter(|within| *within < size)?;
-                address.checked_add(within)
-            })
-        };
         let numbered = offsets.iter().enumerate();
-        let known = numbered.filter_map(|(number, offset)| Some((address(*offset)?, number)));
+        let known =
+            numbered.filter_map(|(number, offset)| Some((address_of(file, *offset)?, number)));
         let mut addresses: Vec<(u64, usize)> = known.collect();
         addresses.sort_unstable();
         Self {
@@ -130,14 +145,7 @@ impl AddressSearch {
 
     /// Finds where functions without symbol begin.
     fn starts<'d>(&mut self, file: &object::File<'d, impl ReadRef<'d>>) {
-        let section = |name: &str| {
-            let section = file.section_by_name(name)?;
-            Some((section.address(), section.data().ok()?))
-        };
-        let (Some(header), Some(frames)) = (section(".eh_frame_hdr"), section(".eh_frame")) else {
-            return;
-        };
-        let Some(table) = FunctionStarts::parse(header, frames) else {
+        let Some(table) = UnwindTable::of_file(file) else {
             return;
         };
         for (found, (address, _)) in self.found.iter_mut().zip(&self.addresses) {
@@ -156,77 +164,6 @@ impl AddressSearch {
     }
 }
 
-/// Table of all functions in `.eh_frame_hdr`, with their lengths in `.eh_frame`. Every function has
-/// an entry, even in stripped programs, because exceptions and debuggers need it.
-struct FunctionStarts<'a> {
-    header_address: u64,
-    /// Pairs of a function's start and the position of its frame description, both relative to the
-    /// header and sorted by start.
-    pairs: &'a [u8],
-    frames_address: u64,
-    frames: &'a [u8],
-}
-
-impl<'a> FunctionStarts<'a> {
-    /// Size of a pair in bytes.
-    const PAIR_BYTES: usize = 8;
-
-    /// Reads the table; `None` if its encoding is not the one that all linkers use.
-    fn parse((header_address, header): (u64, &'a [u8]), frames: (u64, &'a [u8])) -> Option<Self> {
-        // version 1; the position of the frames (4 bytes); the count as udata4; pairs as sdata4,
-        // relative to the header
-        let [1, pointer, 0x03, 0x3b, _, _, _, _, count @ ..] = header else {
-            return None;
-        };
-        (pointer & 0x0f == 0x0b).then_some(())?;
-        let (count, pairs) = count.split_first_chunk::<4>()?;
-        let count = u32::from_le_bytes(*count) as usize;
-        let bytes = count.checked_mul(Self::PAIR_BYTES)?.min(pairs.len());
-        Some(Self {
-            header_address,
-            pairs: &pairs[..bytes - bytes % Self::PAIR_BYTES],
-            frames_address: frames.0,
-            frames: frames.1,
-        })
-    }
-
-    /// Returns the start of the function that contains an address.
-    fn start_of(&self, address: u64) -> Option<u64> {
-        let count = self.pairs.len() / Self::PAIR_BYTES;
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.pair(middle)?.0 <= address {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        let (start, frame) = self.pair(low.checked_sub(1)?)?;
-        let length = self.length(frame)?;
-        (address.checked_sub(start)? < u64::from(length)).then_some(start)
-    }
-
-    fn pair(&self, index: usize) -> Option<(u64, u64)> {
-        let pair = self.pairs.get(index * Self::PAIR_BYTES..)?;
-        let (start, rest) = pair.split_first_chunk::<4>()?;
-        let (frame, _) = rest.split_first_chunk::<4>()?;
-        let relative = |offset: [u8; 4]| {
-            let offset = i64::from(i32::from_le_bytes(offset));
-            self.header_address.wrapping_add_signed(offset)
-        };
-        Some((relative(*start), relative(*frame)))
-    }
-
-    /// Returns the length of a function. A frame description consists of its size, a reference, the
-    /// function's start and the function's length, with 4 bytes each.
-    fn length(&self, frame: u64) -> Option<u32> {
-        let position = usize::try_from(frame.checked_sub(self.frames_address)?).ok()?;
-        let bytes = self.frames.get(position.checked_add(12)?..)?;
-        Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
-    }
-}
-
 /// Reads any bytes as a program.
 pub fn fuzz(bytes: &[u8]) {
     let cache = ReadCache::new(std::io::Cursor::new(bytes.to_vec()));
@@ -238,6 +175,11 @@ pub fn fuzz(bytes: &[u8]) {
         let mut search = AddressSearch::new(&parsed, &offsets);
         search.symbols(&parsed);
         search.starts(&parsed);
+        if let Some(table) = UnwindTable::of_file(&parsed) {
+            for offset in &offsets {
+                let _ = table.frame_bytes(*offset);
+            }
+        }
         let _ = debug_path(&parsed);
         assert_eq!(search.in_order_of_offsets().len(), offsets.len());
     }
@@ -247,49 +189,6 @@ pub fn fuzz(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A header at 0x2000 with functions at 0x1000 and 0x1100, and frames at 0x3000.
-    fn tables() -> (Vec<u8>, Vec<u8>) {
-        let mut header = vec![1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0, 2, 0, 0, 0];
-        for (start, frame) in [(0x1000_i32, 0x3000_i32), (0x1100, 0x3010)] {
-            header.extend((start - 0x2000).to_le_bytes());
-            header.extend((frame - 0x2000).to_le_bytes());
-        }
-        let mut frames = Vec::new();
-        for length in [0x80_u32, 0x20] {
-            frames.extend([0; 12]);
-            frames.extend(length.to_le_bytes());
-        }
-        (header, frames)
-    }
-
-    #[test]
-    fn functions_of_stripped_programs_have_their_start() {
-        let (header, frames) = tables();
-        let table = FunctionStarts::parse((0x2000, &header), (0x3000, &frames)).unwrap();
-        assert_eq!(table.start_of(0x1000), Some(0x1000));
-        assert_eq!(table.start_of(0x107f), Some(0x1000));
-        assert_eq!(table.start_of(0x1080), None, "between two functions");
-        assert_eq!(table.start_of(0x111f), Some(0x1100));
-        assert_eq!(table.start_of(0x1120), None);
-        assert_eq!(table.start_of(0xfff), None);
-    }
-
-    #[test]
-    fn damaged_tables_are_no_tables() {
-        let (header, frames) = tables();
-        for length in 0..header.len() {
-            let header = &header[..length];
-            if let Some(table) = FunctionStarts::parse((0x2000, header), (0x3000, &frames)) {
-                let _ = table.start_of(0x1110);
-            }
-        }
-        let table = FunctionStarts::parse((0x2000, &header), (u64::MAX, &frames)).unwrap();
-        assert_eq!(table.start_of(0x1000), None);
-        let mut other = header;
-        other[3] = 0x0b;
-        assert!(FunctionStarts::parse((0x2000, &other), (0x3000, &frames)).is_none());
-    }
 
     #[test]
     fn this_program_has_symbols() {
@@ -303,7 +202,7 @@ mod tests {
         processes.add_running(1, maps.as_bytes());
         let (_, offset) = processes.locate(1, address);
         let file = File::open("/proc/self/exe").unwrap();
-        let found = functions(file, &[0, offset, u64::MAX]).unwrap();
+        let found = functions(file, Path::new("/web"), &[0, offset, u64::MAX]).unwrap();
         let Some(FoundFunction::Symbol(name)) = &found[1] else {
             panic!("{found:?}");
         };
@@ -313,7 +212,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text");
         std::fs::write(&path, "no program").unwrap();
-        assert!(functions(File::open(&path).unwrap(), &[0]).is_err());
+        assert!(functions(File::open(&path).unwrap(), &path, &[0]).is_err());
     }
 
     #[test]

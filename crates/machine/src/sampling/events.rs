@@ -39,6 +39,13 @@ const MISC_SWITCH_OUT: u16 = 1 << 13;
 /// Flag of a SWITCH record of a thread that could still run.
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
+/// Size of the top of a thread's stack that is recorded where it leaves its core. It is enough for the
+/// C library's functions that wait.
+const STACK_BYTES: u32 = 512;
+
+/// The marker at the border of user mode in a call chain.
+pub(super) const USER_MARKER: u64 = 0_u64.wrapping_sub(512);
+
 /// Registers with the first and the second argument of a system call.
 #[cfg(target_arch = "x86_64")]
 const ARGUMENTS_REGISTERS: u64 = 1 << 4 | 1 << 5;
@@ -140,6 +147,8 @@ pub(super) enum Observation {
         tid: i32,
         chain: Vec<u64>,
         arguments: [u64; 2],
+        /// The top of the thread's stack.
+        stack: Vec<u8>,
     },
     /// A thread has left its core. It still could run if it was preempted.
     SwitchedOut { tid: i32, preempted: bool },
@@ -240,8 +249,9 @@ impl PerfEvents {
             None => builder
                 .sample_period(1)
                 .context_switch(true)
-                .sample(SampleFlag::REGS_USER)
-                .sample_regs_user(ARGUMENTS_REGISTERS),
+                .sample(SampleFlag::REGS_USER | SampleFlag::STACK_USER)
+                .sample_regs_user(ARGUMENTS_REGISTERS)
+                .sample_stack_user(STACK_BYTES),
         };
         let fields = SampleFlag::IP
             | SampleFlag::TID
@@ -422,6 +432,7 @@ impl<'a> Visitor<'a> for RecordReader {
                     tid: sample.tid()?.cast_signed(),
                     chain,
                     arguments,
+                    stack: sample.stack_user().unwrap_or_default().to_vec(),
                 }
             }
         };

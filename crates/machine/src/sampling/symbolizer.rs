@@ -1,7 +1,6 @@
 //! Names for the addresses of a profile. This runs after the load, because it uses CPU time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::Path;
 
 use prony_record::sampling::{
@@ -9,11 +8,11 @@ use prony_record::sampling::{
     UNKNOWN_FUNCTION,
 };
 
-use super::collector::RawProfile;
+use super::collector::{RawProfile, SeenModule};
 use super::elf::{self, FoundFunction};
+use super::module_files::{self, DELETED_MARK, FileIdentity};
 use super::processes::CodeModule;
 use super::{kernel_symbols, names, perf_map, wait_names};
-use crate::crypto::ProcessFiles;
 
 /// Maximum number of different call chains in a profile. Those with the smallest weights are reduced
 /// to their last function.
@@ -21,9 +20,6 @@ const STACKS_MAX: usize = 20_000;
 
 /// Maximum number of notes about perf maps and files.
 const NOTES_MAX: usize = 8;
-
-/// Mark at the end of a path whose file was deleted or replaced.
-const DELETED_MARK: &str = " (deleted)";
 
 /// Gives names to the functions of a profile.
 pub(super) fn profile(raw: &RawProfile, event: SamplingEvent, rate_hz: u32) -> SamplingProfile {
@@ -100,10 +96,10 @@ fn functions(raw: &RawProfile, notes: &mut Vec<SamplingNote>) -> Vec<SampledFunc
     for (index, address) in raw.addresses.iter().enumerate() {
         of_module[address.module as usize].push((address.position, index));
     }
-    for ((module, pid), mut addresses) in raw.modules.iter().zip(of_module) {
+    for (seen, mut addresses) in raw.modules.iter().zip(of_module) {
         addresses.sort_unstable();
         let positions: Vec<u64> = addresses.iter().map(|(position, _)| *position).collect();
-        let found = module_functions(module, *pid, &positions, notes);
+        let found = module_functions(seen, &positions, notes);
         for ((_, index), function) in addresses.into_iter().zip(found) {
             named[index] = function;
         }
@@ -113,8 +109,7 @@ fn functions(raw: &RawProfile, notes: &mut Vec<SamplingNote>) -> Vec<SampledFunc
 
 /// Returns the functions at sorted positions in a module.
 fn module_functions(
-    module: &CodeModule,
-    pid: i32,
+    seen: &SeenModule,
     positions: &[u64],
     notes: &mut Vec<SamplingNote>,
 ) -> Vec<SampledFunction> {
@@ -125,7 +120,8 @@ fn module_functions(
             notes.push(note);
         }
     };
-    match module {
+    let pid = seen.pid;
+    match &seen.module {
         CodeModule::Unknown => all_unknown(UNKNOWN_FUNCTION),
         CodeModule::Vdso => all_unknown("[vdso]"),
         CodeModule::Kernel => match kernel_symbols::functions(positions) {
@@ -161,8 +157,11 @@ fn module_functions(
         }
         CodeModule::File(path) => {
             let name = module_name(path);
-            let found = open(path, pid)
-                .and_then(|file| elf::functions(file, positions))
+            let found = module_files::open(path, pid)
+                .and_then(|file| match FileIdentity::of(&file) {
+                    identity if identity == seen.identity => elf::functions(file, path, positions),
+                    _ => Err("its file was replaced while it ran".to_owned()),
+                })
                 .unwrap_or_else(|reason| {
                     let text = format!("{name} has no symbols: {reason}");
                     note(SamplingNote::Symbols(names::clean(&text)));
@@ -180,26 +179,6 @@ fn module_functions(
             found.into_iter().map(function).collect()
         }
     }
-}
-
-/// Opens the file of a module, as the process that mapped it sees it.
-fn open(path: &Path, pid: i32) -> Result<File, String> {
-    let text = path.to_string_lossy();
-    let opened = match text.strip_suffix(DELETED_MARK) {
-        // Another file may have the name now. The kernel still offers the program itself.
-        Some(_) => {
-            let program = format!("/proc/{pid}/exe");
-            match std::fs::read_link(&program) {
-                Ok(target) if target == path => File::open(program),
-                _ => return Err("the file was deleted".to_owned()),
-            }
-        }
-        None if Path::new(&format!("/proc/{pid}")).exists() => ProcessFiles::of(pid)
-            .open(path)
-            .or_else(|_| File::open(path)),
-        None => File::open(path),
-    };
-    opened.map_err(|error| error.to_string())
 }
 
 fn module_name(path: &Path) -> String {

@@ -6,6 +6,7 @@ use prony_record::sampling::{KERNEL_MODULE, SampledFunction, UNKNOWN_FUNCTION, W
 
 use super::collector::RawProfile;
 use super::processes::CodeModule;
+use super::unwinding::is_c_library;
 use super::waits::reason;
 
 /// Returns the functions that wait with their reasons, and the nanoseconds that they have waited.
@@ -19,7 +20,7 @@ pub(super) fn waiting_functions(
 ) -> BTreeMap<SampledFunction, u64> {
     let is_kernel = |index: &&u32| {
         let module = raw.addresses[**index as usize].module;
-        raw.modules[module as usize].0 == CodeModule::Kernel
+        raw.modules[module as usize].module == CodeModule::Kernel
     };
     let mut waiting: BTreeMap<SampledFunction, u64> = BTreeMap::new();
     let mut observed: HashMap<u32, BTreeMap<SampledFunction, u64>> = HashMap::new();
@@ -74,24 +75,24 @@ fn waiting_function<'a>(
     }
 }
 
-fn is_c_library(module: &str) -> bool {
-    const PREFIXES: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-", "ld."];
-    PREFIXES.iter().any(|prefix| module.starts_with(prefix))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampling::collector::CodeAddress;
+    use crate::sampling::collector::{CodeAddress, SeenModule};
     use crate::sampling::waits::{RawWait, WaitContext, WaitObject};
 
     #[test]
     fn functions_are_named_with_the_reason() {
+        let seen = |module| SeenModule {
+            module,
+            pid: 7,
+            identity: None,
+        };
         let mut raw = RawProfile {
             modules: vec![
-                (CodeModule::Kernel, 7),
-                (CodeModule::File("/lib/libc.so.6".into()), 7),
-                (CodeModule::File("/bin/web".into()), 7),
+                seen(CodeModule::Kernel),
+                seen(CodeModule::File("/lib/libc.so.6".into())),
+                seen(CodeModule::File("/bin/web".into())),
             ],
             ..RawProfile::default()
         };

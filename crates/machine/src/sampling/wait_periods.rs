@@ -135,6 +135,15 @@ fn add(
         return;
     }
     records.sort_by_key(|(time_ns, _)| *time_ns);
+    for (_, record) in &mut records {
+        if let PeriodRecord::Observed(Observation::Blocked {
+            pid, chain, stack, ..
+        }) = record
+        {
+            learn(collector, *pid);
+            collector.add_callers(*pid, chain, stack);
+        }
+    }
     let mut tracker = WaitTracker::new(start_ns);
     let mut on_wait = |pid, chain: &[u64], context, ns| {
         learn(collector, pid);

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use procfs::process::{FDTarget, Process, Syscall};
 use prony_record::sampling::WaitReason;
 
-use super::events::Observation;
+use super::events::{Observation, USER_MARKER};
 
 /// Maximum number of threads that are followed at the same time.
 const THREADS_MAX: usize = 4_096;
@@ -114,6 +114,7 @@ impl WaitTracker {
                 tid,
                 chain,
                 arguments,
+                ..
             } => {
                 let context = WaitContext {
                     object: self.object(pid, arguments),
@@ -183,9 +184,6 @@ impl WaitTracker {
         }
     }
 }
-
-/// The marker at the border of user mode in a call chain.
-const USER_MARKER: u64 = 0_u64.wrapping_sub(512);
 
 /// Descriptors of connections that processes have accepted.
 #[derive(Debug, Default)]
@@ -373,6 +371,7 @@ mod tests {
             tid,
             chain: vec![KERNEL, 1, USER_MARKER, 2],
             arguments,
+            stack: Vec::new(),
         }
     }
 

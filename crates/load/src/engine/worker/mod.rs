@@ -196,7 +196,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             targets: Targets::new(spec, dispatcher.primary_count),
             connections: Connections::new(
                 connections,
-                CarrierFactory::new(spec.transport.protocols),
+                CarrierFactory::new(spec.transport.protocols).with_upgrade(spec.websocket.clone()),
             ),
             addresses: AddressBook::new(spec, connections, None).map(Box::new),
             timers: Timers::new(
@@ -254,8 +254,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             capture.body_bytes = journey.body_bytes();
         }
         self.inspects_responses = needs_heads || script.is_some();
-        self.connections.factory =
-            CarrierFactory::new(self.spec.transport.protocols).with_capture(capture);
+        self.connections.factory = CarrierFactory::new(self.spec.transport.protocols)
+            .with_capture(capture)
+            .with_upgrade(self.spec.websocket.clone());
         self
     }
 

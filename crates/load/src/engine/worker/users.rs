@@ -1,5 +1,7 @@
 //! The virtual users: who sends the next request, and what users learn from responses.
 
+use std::sync::Arc;
+
 use prony_record::{Exchange, Journey, JourneyEnd, Nanos, Outcome};
 
 use super::Worker;
@@ -7,6 +9,7 @@ use super::dispatcher::ConnectionView;
 use super::journeys::{Journeys, NextAction, Page};
 use super::pace::Pace;
 use crate::carrier::{Carrier, Reason, Transport};
+use crate::exchange::RequestKind;
 use crate::request::journey::{CaptureFailure, StepResponse, page_parts};
 use crate::request::script::{ResponseView, UserStep};
 use crate::socket::Sockets;
@@ -342,7 +345,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         headers.extend(cookie.map(|value| ("Cookie".to_owned(), value)));
         let written = self.spec.writer.write_to(target, "GET", url, &headers, &[]);
         // The URL of a part may be too long.
-        self.dispatcher.slot_mut(slot).own = Some(written.ok()?);
+        let mut part = written.ok()?;
+        if let Some(part) = Arc::get_mut(&mut part) {
+            part.kind = RequestKind::Unstreamed;
+        }
+        self.dispatcher.slot_mut(slot).own = Some(part);
         Some(index)
     }
 

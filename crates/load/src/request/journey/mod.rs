@@ -50,6 +50,8 @@ pub(crate) struct Step {
     pub(crate) once: bool,
     /// The group of adjacent steps with weights that the step belongs to.
     choice: Option<Choice>,
+    /// True if the response is read as a stream of events.
+    pub(crate) stream: bool,
     /// True if the parts of the page are requested after the step.
     pub(crate) page: bool,
     pub(crate) captures: Vec<Capture>,
@@ -120,6 +122,7 @@ impl Journey {
                 steps.len()
             )));
         }
+        check_streams(steps, settings)?;
         let variables = variables(steps, columns)?;
         let names = step_names(steps)?;
         let mut journey = Journey {
@@ -143,6 +146,7 @@ impl Journey {
                 when: When::new(step.when.as_deref(), &variables).map_err(within)?,
                 repeat: step.repeat.unwrap_or(Repeat { min: 1, max: 1 }),
                 once: step.once,
+                stream: step.stream,
                 page: step.page,
                 choice: None,
                 needs: Vec::new(),
@@ -438,6 +442,24 @@ pub fn captures_in(
     match read {
         Ok(()) => Ok(values),
         Err(CaptureFailure::Body(text) | CaptureFailure::Capture(text)) => Err(text),
+    }
+}
+
+/// Checks that the steps that are streams have events, and that there is such a step if the load has
+/// events.
+fn check_streams(steps: &[JourneyStep], settings: &LoadSettings) -> Result<(), SettingsError> {
+    let first = steps.iter().position(|step| step.stream);
+    match (first, settings.events) {
+        (Some(index), None) => {
+            let error = SettingsError::from("stream = true needs ").and_value("events", "sse");
+            Err(in_step(&steps[index], index, error))
+        }
+        (None, Some(format)) => {
+            let error = SettingsError::value("events", format.name());
+            let error = error.text(": no step has stream = true");
+            Err(error.hint("add it to the steps whose responses are streams"))
+        }
+        _ => Ok(()),
     }
 }
 

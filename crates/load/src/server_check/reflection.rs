@@ -166,7 +166,11 @@ impl ReflectionServer {
             http: Some(HttpVersion::Http2),
             ..settings.clone()
         };
-        let spec = plain.resolve(url)?;
+        // Only the URL of a call may have the scheme grpc or grpcs.
+        let rest = url.and_then(|url| url.strip_prefix("grpc"));
+        let rest = rest.filter(|rest| rest.starts_with("://") || rest.starts_with("s://"));
+        let plain_url = rest.map(|rest| format!("http{rest}"));
+        let spec = plain.resolve(plain_url.as_deref().or(url))?;
         let until = Instant::now() + settings.wait_for_server.unwrap_or_default();
         while Instant::now() < until && connect(&spec, 0, RETRY_TIMEOUT).is_err() {
             thread::sleep(RETRY_PAUSE);

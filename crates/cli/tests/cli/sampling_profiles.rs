@@ -166,8 +166,35 @@ fn running_servers_are_sampled_by_their_address() {
     let origin = Origin::start(&workdir, &["--listen", "127.0.0.1:0", "--work", "20000"]);
     let url = origin.url("/");
     let output = workdir
-        .run(&["load", "-c", "2", "-d", "1s", "--profile", &url])
+        .run(&[
+            "load",
+            "-c",
+            "2",
+            "-d",
+            "1s",
+            "--profile",
+            "--json",
+            "l.json",
+            "--html",
+            "l.html",
+            &url,
+        ])
         .expect(0);
+    let record = workdir.json("l.json");
+    check_schema("prony.record-1.schema.json", &record);
+    let profile = &record["profiles"][0];
+    let is_own = |it: &serde_json::Value| it["module"] == "prony";
+    let functions = profile["functions"].as_array();
+    assert!(
+        functions.is_some_and(|all| all.iter().any(is_own)),
+        "{record:#}"
+    );
+    assert!(profile["waits"].is_array(), "{record:#}");
+    assert!(
+        workdir
+            .read("l.html")
+            .contains("CPU of the server by function")
+    );
     assert!(
         output.out.contains("CPU of the server by function"),
         "{}",

@@ -25,6 +25,8 @@ pub struct SamplingSession {
     rate_hz: u32,
     /// Events, until they are moved to the thread that reads them.
     events: Option<PerfEvents>,
+    /// Processes that run when the session begins, as far as they are known.
+    pids: Vec<i32>,
     /// Recorder of context switches, or the reason why there is none. The same applies.
     waits: Result<Option<WaitPeriods>, SamplingRefused>,
     /// Thread that reads the buffers; `None` until the session begins.
@@ -63,7 +65,15 @@ impl SamplingSession {
     pub fn of_processes(pids: &[i32], rate_hz: u32) -> Result<Self, SamplingRefused> {
         let threads: BTreeSet<i32> = pids.iter().flat_map(|pid| threads(*pid)).collect();
         let threads: Vec<i32> = threads.into_iter().collect();
-        Self::new(SampledThreads::Ids(&threads), rate_hz)
+        let mut session = Self::new(SampledThreads::Ids(&threads), rate_hz)?;
+        session.expect(pids);
+        Ok(session)
+    }
+
+    /// Names processes of the service that run already. Their threads may wait from the beginning, which
+    /// no record would show.
+    pub fn expect(&mut self, pids: &[i32]) {
+        self.pids.extend(pids);
     }
 
     /// Prepares to sample the server that listens on a TCP address of this machine.
@@ -89,6 +99,7 @@ impl SamplingSession {
         Ok(Self {
             rate_hz,
             events: Some(events),
+            pids: Vec::new(),
             waits,
             reader: None,
             periods: Arc::default(),
@@ -101,6 +112,7 @@ impl SamplingSession {
     /// The kernel refuses, or no process is left.
     pub fn include(&mut self, pids: &[i32]) -> Result<(), SamplingRefused> {
         let mut more = Self::of_processes(pids, self.rate_hz)?;
+        self.expect(pids);
         if let (Some(events), Some(more)) = (&mut self.events, more.events.take()) {
             events.extend(more);
         }
@@ -122,6 +134,9 @@ impl SamplingSession {
         };
         let mut collector = Collector::default();
         events.enable(true)?;
+        for pid in &self.pids {
+            learn(&mut collector, *pid);
+        }
         let mut waits = self.waits.as_mut().ok().and_then(Option::take);
         let periods = self.periods.clone();
         let (stop, stopped) = mpsc::channel();

@@ -6,10 +6,9 @@ use std::time::Duration;
 use prony_load::LoadSpec;
 use prony_machine::sampling::{DEFAULT_RATE_HZ, SamplingRefused, SamplingSession};
 use prony_record::Record;
-use prony_report::text;
+use prony_record::sampling::ServerProfile;
 
 use crate::progress::Progress;
-use crate::terminal;
 
 /// Samples of a load's servers.
 pub(super) struct ServerProfiles(Vec<Result<Arc<SamplingSession>, SamplingRefused>>);
@@ -48,15 +47,15 @@ impl ServerProfiles {
         }
     }
 
-    /// Prints the functions of each server.
-    pub(super) fn print(self, record: &Record, progress: &Progress) {
+    /// Adds the functions of each server to the record.
+    pub(super) fn store(self, record: &mut Record, progress: &Progress) {
         for session in self.0 {
             match session.map(Arc::into_inner) {
                 Ok(Some(session)) => {
-                    if let Some(profile) = session.finish() {
-                        let options = terminal::text_options(true);
-                        terminal::print(&text::profile(&profile, record, options));
-                    }
+                    let profile = session.finish();
+                    record
+                        .profiles
+                        .extend(profile.as_ref().map(ServerProfile::from));
                 }
                 Ok(None) => progress.warn("--profile: the load was too short"),
                 Err(refused) => progress.warn(format_args!("--profile: {refused}")),

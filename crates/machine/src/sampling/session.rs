@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +11,7 @@ use prony_record::sampling::{SamplingNote, SamplingProfile};
 
 use super::collector::{Collector, RawProfile};
 use super::events::{Observation, PerfEvents, SampledThreads, SamplingRefused, now_ns};
-use super::listener::processes_listening;
+use super::listener::{Listener, processes_listening};
 use super::symbolizer;
 use super::wait_periods::{WaitPeriods, learn};
 use crate::system;
@@ -76,13 +75,13 @@ impl SamplingSession {
         self.pids.extend(pids);
     }
 
-    /// Prepares to sample the server that listens on a TCP address of this machine.
+    /// Prepares to sample a server that listens on this machine.
     ///
     /// # Errors
     /// The kernel refuses, or no process that this user may inspect listens there.
-    pub fn of_listener(address: SocketAddr, rate_hz: u32) -> Result<Self, SamplingRefused> {
-        match processes_listening(address) {
-            pids if pids.is_empty() => Err(SamplingRefused::NoListener(address)),
+    pub fn of_listener(listener: Listener<'_>, rate_hz: u32) -> Result<Self, SamplingRefused> {
+        match processes_listening(listener) {
+            pids if pids.is_empty() => Err(SamplingRefused::NoListener(listener.to_string())),
             pids => Self::of_processes(&pids, rate_hz),
         }
     }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -564,6 +564,17 @@ impl LoadSpec {
         let peers = self.targets.iter().map(|target| &target.peer);
         let address = |peer: &Peer| Some((peer.address()?, matches!(peer, Peer::Quic(_))));
         peers.filter_map(address).collect()
+    }
+
+    /// Distinct paths of the servers' UNIX sockets.
+    pub fn unix_sockets(&self) -> BTreeSet<&Path> {
+        let mut paths = BTreeSet::new();
+        for target in &self.targets {
+            if let Peer::Unix(path) = &target.peer {
+                paths.insert(path.as_path());
+            }
+        }
+        paths
     }
 
     /// Planned duration of the load, including the warm-up; `None` without a time limit.

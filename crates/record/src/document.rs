@@ -9,6 +9,7 @@ use crate::events::{EventInfo, EventResults};
 use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
 use crate::number::RateUnit;
+use crate::sampling::ServerProfile;
 use crate::series::SeriesParts;
 use crate::stalls::Stalls;
 use crate::{
@@ -125,6 +126,9 @@ pub struct Record {
     /// Condition that ended the load early, if any, and its measured value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
+    /// Functions of the servers that used CPU time or waited, if the servers were sampled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<ServerProfile>,
     /// Findings that qualify the results.
     pub findings: Vec<Finding>,
     /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds,

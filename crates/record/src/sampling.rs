@@ -229,6 +229,89 @@ impl SamplingProfile {
     }
 }
 
+/// Functions of a server that used the most CPU time, and those that waited, while it was sampled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerProfile {
+    /// Duration of the observation in seconds.
+    pub seconds: f64,
+    /// Samples per second of CPU time.
+    #[serde(default)]
+    pub rate_hz: u32,
+    /// Number of samples.
+    pub samples: u64,
+    /// CPU time in seconds; `None` if the samples measured cycles.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// Properties that limit what the samples show.
+    pub notes: Vec<String>,
+    /// Functions that used CPU time, the one with the largest share first.
+    pub functions: Vec<ProfiledFunction>,
+    /// Functions that waited, the one with the most threads first.
+    #[serde(default)]
+    pub waits: Vec<WaitingFunction>,
+}
+
+/// A function with its share of a server's CPU time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfiledFunction {
+    /// The function.
+    #[serde(flatten)]
+    pub function: SampledFunction,
+    /// Share of the server's CPU time, without the functions that it calls.
+    pub share: f64,
+}
+
+/// A function in which threads of a server waited.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitingFunction {
+    /// The function, with the reason.
+    #[serde(flatten)]
+    pub function: SampledFunction,
+    /// Mean number of threads that waited at the same time.
+    pub threads: f64,
+}
+
+impl ServerProfile {
+    /// Maximum number of functions of each kind.
+    pub const FUNCTIONS_MAX: usize = 200;
+}
+
+impl From<&SamplingProfile> for ServerProfile {
+    fn from(profile: &SamplingProfile) -> Self {
+        let share = |weight: u64| weight as f64 / profile.weight.max(1) as f64;
+        let functions = profile.self_weights().into_iter();
+        let mut functions: Vec<ProfiledFunction> = functions
+            .map(|(function, weight)| ProfiledFunction {
+                function: function.clone(),
+                share: share(weight),
+            })
+            .collect();
+        functions.sort_by(|a, b| b.share.total_cmp(&a.share));
+        functions.truncate(Self::FUNCTIONS_MAX);
+        let waits = profile.waiting_threads().into_iter();
+        let mut waits: Vec<WaitingFunction> = waits
+            .map(|(function, threads)| WaitingFunction {
+                function: function.clone(),
+                threads,
+            })
+            .collect();
+        waits.sort_by(|a, b| b.threads.total_cmp(&a.threads));
+        waits.truncate(Self::FUNCTIONS_MAX);
+        Self {
+            seconds: profile.seconds,
+            rate_hz: profile.rate_hz,
+            samples: profile.samples,
+            cpu_s: match profile.event {
+                SamplingEvent::CpuClock => Some(profile.weight as f64 / 1e9),
+                SamplingEvent::Cycles => None,
+            },
+            notes: profile.notes.iter().map(ToString::to_string).collect(),
+            functions,
+            waits,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

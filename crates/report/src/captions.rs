@@ -16,6 +16,8 @@ pub(crate) const CPU: &str = "CPU time in user mode and in the kernel, summed ov
 pub(crate) const FUNCTIONS: &str = "CPU time per request of each function itself, without the functions that it calls, \
     from samples. All rows add up to the service's CPU time. The intervals allow for the number of functions that \
     were compared.";
+pub(crate) const SERVER_FUNCTIONS: &str =
+    "CPU time of each function itself, without the functions that it calls, from samples.";
 pub(crate) const WAITS: &str = "Time for which the services' threads were off their cores per request, by the function \
     that waits and what it waits for, from context switches in short periods. Threads wait at the same time, and idle \
     threads wait too, so the sum can be larger than the response time.";

@@ -1,5 +1,6 @@
 //! The results of `prony doctor` as stored in JSON.
 
+use prony_record::sampling::ServerProfile;
 use serde::Deserialize;
 
 /// A document of the format `prony.doctor/1`.
@@ -20,34 +21,7 @@ pub struct StoredSubject {
     pub unknown: Vec<UnknownCheck>,
     /// The functions that use the CPU time, if the server was sampled.
     #[serde(default)]
-    pub profile: Option<StoredProfile>,
-}
-
-/// Functions of a server that used the most CPU time while it was sampled.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct StoredProfile {
-    /// Duration of the observation in seconds.
-    pub seconds: f64,
-    /// Number of samples.
-    pub samples: u64,
-    /// CPU time in seconds, if known.
-    #[serde(default)]
-    pub cpu_s: Option<f64>,
-    /// Properties that limit what the samples show.
-    pub notes: Vec<String>,
-    /// The functions, the one with the largest share first.
-    pub functions: Vec<StoredFunction>,
-}
-
-/// A function with its share of a server's CPU time.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct StoredFunction {
-    /// Name of the function.
-    pub function: String,
-    /// Program, library or kernel to which it belongs.
-    pub module: String,
-    /// Share of the server's CPU time.
-    pub share: f64,
+    pub profile: Option<ServerProfile>,
 }
 
 /// The severity of a check's result.

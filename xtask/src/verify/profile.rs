@@ -166,7 +166,7 @@ fn overhead(prony: &Prony, program: &Path) -> Result<CheckFigure, String> {
     let load = |profile: &[&str]| -> Result<f64, String> {
         let before = cpu_ns(&server)?;
         let args = [
-            &["load", "-c", "8", "-d", "1s", "--cores", "1", "--json"],
+            &["load", "-c", "8", "-d", "1s", "--cores", "1", "--json", "-"],
             profile,
             &[&url],
         ];

@@ -160,14 +160,97 @@ fn a_lock_that_only_waits_is_named() {
     assert!(verdict["modules"][0]["functions"].is_array(), "{verdict:#}");
 }
 
+const NGINX_PLAN: &str = r#"
+name = "nginx"
+
+[trials]
+blocks   = 1
+warmup   = "200ms"
+duration = "1s"
+
+[factors]
+level = [1, 2]
+
+[service.web]
+command = ["nginx", "-c", "{{ web.files['nginx.conf'] }}", "-g", "daemon off;"]
+[service.web.files]
+"nginx.conf" = { text = """
+pid {{ web.dir }}/nginx.pid;
+error_log stderr;
+events {}
+http {
+    access_log off;
+    client_body_temp_path {{ web.dir }}/client_body_temp_path;
+    proxy_temp_path {{ web.dir }}/proxy_temp_path;
+    fastcgi_temp_path {{ web.dir }}/fastcgi_temp_path;
+    uwsgi_temp_path {{ web.dir }}/uwsgi_temp_path;
+    scgi_temp_path {{ web.dir }}/scgi_temp_path;
+    server { listen {{ web.address }}; return 200 "ok\n"; }
+}
+""" }
+
+[load]
+target      = "web"
+connections = 4
+
+[telemetry]
+profile      = true
+profile_rate = 1999
+"#;
+
+#[test]
+fn functions_of_a_stripped_nginx_are_told_apart() {
+    let workdir = Workdir::new();
+    workdir.write("nginx.toml", NGINX_PLAN);
+    let output = workdir.run(&["compare", "nginx.toml", "--out", "r"]);
+    assert!(workdir.path("r/verdict.json").exists(), "{}", output.err);
+    let profile = workdir.json("r/trials/1-1/web.sampling.json");
+    let functions = profile["functions"].as_array().unwrap();
+    let of_nginx = functions.iter().filter(|it| it["module"] == "nginx");
+    let names: Vec<&str> = of_nginx
+        .map(|it| it["function"].as_str().unwrap())
+        .collect();
+    // With debugging symbols, the functions have names.
+    let is_named = |name: &&str| name.starts_with("nginx+0x") || name.starts_with("ngx_");
+    let named = names.iter().filter(|name| is_named(name)).count();
+    assert!(named >= 5 && named * 10 >= names.len() * 9, "{names:?}");
+}
+
 #[test]
 fn running_servers_are_sampled_by_their_address() {
     let workdir = Workdir::new();
     let origin = Origin::start(&workdir, &["--listen", "127.0.0.1:0", "--work", "20000"]);
     let url = origin.url("/");
     let output = workdir
-        .run(&["load", "-c", "2", "-d", "1s", "--profile", &url])
+        .run(&[
+            "load",
+            "-c",
+            "2",
+            "-d",
+            "1s",
+            "--profile",
+            "--json",
+            "l.json",
+            "--html",
+            "l.html",
+            &url,
+        ])
         .expect(0);
+    let record = workdir.json("l.json");
+    check_schema("prony.record-1.schema.json", &record);
+    let profile = &record["profiles"][0];
+    let is_own = |it: &serde_json::Value| it["module"] == "prony";
+    let functions = profile["functions"].as_array();
+    assert!(
+        functions.is_some_and(|all| all.iter().any(is_own)),
+        "{record:#}"
+    );
+    assert!(profile["waits"].is_array(), "{record:#}");
+    assert!(
+        workdir
+            .read("l.html")
+            .contains("CPU of the server by function")
+    );
     assert!(
         output.out.contains("CPU of the server by function"),
         "{}",
@@ -190,6 +273,32 @@ fn running_servers_are_sampled_by_their_address() {
     let verdict = workdir.json("r/verdict.json");
     let rows = verdict["functions"][0]["functions"].as_array();
     assert!(rows.is_some_and(|rows| !rows.is_empty()), "{verdict:#}");
+}
+
+#[test]
+fn a_server_behind_a_unix_socket_is_sampled() {
+    let workdir = Workdir::new();
+    let socket = workdir.path("origin.sock");
+    let socket = socket.to_str().unwrap();
+    let _origin = Origin::start(&workdir, &["--unix", socket, "--work", "20000"]);
+    let output = workdir.run(&[
+        "load",
+        "-c",
+        "2",
+        "-d",
+        "1s",
+        "--profile",
+        "--unix",
+        socket,
+        "http://localhost/",
+    ]);
+    let output = output.expect(0);
+    assert!(
+        output.out.contains("  prony\n"),
+        "{}{}",
+        output.out,
+        output.err
+    );
 }
 
 #[test]

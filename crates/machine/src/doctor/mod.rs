@@ -18,13 +18,13 @@ mod offload;
 mod process;
 mod url;
 
+use prony_record::sampling::ServerProfile;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::crypto::{self, CryptoReport};
 
-pub use hot_functions::{HotFunction, HotFunctions};
 pub use interface::examine_interface;
 pub use url::{UrlError, examine_url};
 
@@ -67,7 +67,7 @@ pub struct DoctorSubject {
     pub crypto: Option<CryptoReport>,
     /// Functions of a server that use the most CPU time; `None` if the server was not sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<HotFunctions>,
+    pub profile: Option<ServerProfile>,
 }
 
 /// Kind of a subject that the doctor examines.

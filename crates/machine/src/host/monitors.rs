@@ -9,7 +9,7 @@ use prony_record::finding::{ReachedLimit, ServiceLimit, ServiceLimitKind, Subjec
 use prony_record::{Finding, Severity};
 
 use super::remote::{RemoteError, RemoteSampler};
-use crate::sampling::{SamplingRefused, SamplingSession};
+use crate::sampling::{Listener, SamplingRefused, SamplingSession};
 use crate::system::hardware::CounterGroup;
 use crate::system::kernel_log::KernelLog;
 use crate::system::{self, SampledService};
@@ -94,7 +94,7 @@ impl Monitors {
             return BTreeMap::new();
         };
         let begin = |address: SocketAddr| {
-            let mut session = SamplingSession::of_listener(address, rate_hz)?;
+            let mut session = SamplingSession::of_listener(Listener::Tcp(address), rate_hz)?;
             session.begin()?;
             Ok(session)
         };

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use perf_event::data::parse::Parser;
@@ -66,8 +65,8 @@ pub enum SamplingRefused {
     Files(usize),
     /// All processes have ended.
     Ended,
-    /// No process that this user may inspect listens on this address.
-    NoListener(SocketAddr),
+    /// No process that this user may inspect listens on this address or UNIX socket.
+    NoListener(String),
     /// Another error of the kernel.
     Other(String),
 }

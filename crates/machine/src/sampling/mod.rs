@@ -28,6 +28,7 @@ mod wait_periods;
 mod waits;
 
 pub use events::SamplingRefused;
+pub use listener::Listener;
 pub use session::SamplingSession;
 
 pub use prony_record::sampling::{DEFAULT_RATE_HZ, RATE_HZ_MAX, SamplingProfile, WaitReason};

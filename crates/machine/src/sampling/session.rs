@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +11,7 @@ use prony_record::sampling::{SamplingNote, SamplingProfile};
 
 use super::collector::{Collector, RawProfile};
 use super::events::{Observation, PerfEvents, SampledThreads, SamplingRefused, now_ns};
-use super::listener::processes_listening;
+use super::listener::{Listener, processes_listening};
 use super::symbolizer;
 use super::wait_periods::{WaitPeriods, learn};
 use crate::system;
@@ -25,6 +24,8 @@ pub struct SamplingSession {
     rate_hz: u32,
     /// Events, until they are moved to the thread that reads them.
     events: Option<PerfEvents>,
+    /// Processes that run when the session begins, as far as they are known.
+    pids: Vec<i32>,
     /// Recorder of context switches, or the reason why there is none. The same applies.
     waits: Result<Option<WaitPeriods>, SamplingRefused>,
     /// Thread that reads the buffers; `None` until the session begins.
@@ -63,16 +64,24 @@ impl SamplingSession {
     pub fn of_processes(pids: &[i32], rate_hz: u32) -> Result<Self, SamplingRefused> {
         let threads: BTreeSet<i32> = pids.iter().flat_map(|pid| threads(*pid)).collect();
         let threads: Vec<i32> = threads.into_iter().collect();
-        Self::new(SampledThreads::Ids(&threads), rate_hz)
+        let mut session = Self::new(SampledThreads::Ids(&threads), rate_hz)?;
+        session.expect(pids);
+        Ok(session)
     }
 
-    /// Prepares to sample the server that listens on a TCP address of this machine.
+    /// Names processes of the service that run already. Their threads may wait from the beginning, which
+    /// no record would show.
+    pub fn expect(&mut self, pids: &[i32]) {
+        self.pids.extend(pids);
+    }
+
+    /// Prepares to sample a server that listens on this machine.
     ///
     /// # Errors
     /// The kernel refuses, or no process that this user may inspect listens there.
-    pub fn of_listener(address: SocketAddr, rate_hz: u32) -> Result<Self, SamplingRefused> {
-        match processes_listening(address) {
-            pids if pids.is_empty() => Err(SamplingRefused::NoListener(address)),
+    pub fn of_listener(listener: Listener<'_>, rate_hz: u32) -> Result<Self, SamplingRefused> {
+        match processes_listening(listener) {
+            pids if pids.is_empty() => Err(SamplingRefused::NoListener(listener.to_string())),
             pids => Self::of_processes(&pids, rate_hz),
         }
     }
@@ -89,6 +98,7 @@ impl SamplingSession {
         Ok(Self {
             rate_hz,
             events: Some(events),
+            pids: Vec::new(),
             waits,
             reader: None,
             periods: Arc::default(),
@@ -101,6 +111,7 @@ impl SamplingSession {
     /// The kernel refuses, or no process is left.
     pub fn include(&mut self, pids: &[i32]) -> Result<(), SamplingRefused> {
         let mut more = Self::of_processes(pids, self.rate_hz)?;
+        self.expect(pids);
         if let (Some(events), Some(more)) = (&mut self.events, more.events.take()) {
             events.extend(more);
         }
@@ -122,6 +133,9 @@ impl SamplingSession {
         };
         let mut collector = Collector::default();
         events.enable(true)?;
+        for pid in &self.pids {
+            learn(&mut collector, *pid);
+        }
         let mut waits = self.waits.as_mut().ok().and_then(Option::take);
         let periods = self.periods.clone();
         let (stop, stopped) = mpsc::channel();

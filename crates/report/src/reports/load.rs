@@ -1,5 +1,6 @@
 //! The report of one load.
 
+use prony_record::sampling::ServerProfile;
 use prony_record::{EntryGrouping, EntryResults, Record};
 use prony_wording::Tone;
 use prony_wording::{entries as entry_wording, load as wording};
@@ -9,12 +10,15 @@ use crate::captions;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
 use crate::document::{Block, Blocks, Callout, Document, Section};
 use crate::figures;
+use crate::number;
 use crate::tables::{self, times};
 
 /// Maximum number of agents that a terminal lists.
 const TERMINAL_AGENTS_MAX: usize = 16;
 /// Maximum number of entries that a report shows expanded.
 pub(super) const ENTRIES_SHOWN_MAX: usize = 5;
+/// Maximum number of functions of a sampled server that a terminal lists.
+const TERMINAL_FUNCTIONS_MAX: usize = 15;
 /// Number of rows of a terminal's histogram.
 const HISTOGRAM_ROWS: u32 = 10;
 
@@ -61,6 +65,9 @@ impl Document {
             let section = section.intro(captions::AGENTS);
             document.push(section.with(audience, Block::Table(agents)));
         }
+        for profile in &record.profiles {
+            profile_sections(&mut document, record, profile);
+        }
         for (figure, intro) in figures::of_load(record) {
             let section = Section::new(&figure.title);
             let section = section.with(Pages, Block::Intro(intro.to_owned()));
@@ -76,6 +83,29 @@ impl Document {
         );
         document.push(findings_section(&record.findings, captions::NO_FINDINGS));
         document
+    }
+}
+
+/// The functions of a server that used CPU time, and those that waited.
+fn profile_sections(document: &mut Document, record: &Record, profile: &ServerProfile) {
+    let us = tables::profile::us_per_request(record);
+    let table = |rows_max| Block::Table(tables::profile::functions(profile, us, rows_max));
+    let modules = Block::Table(tables::profile::modules(profile));
+    let samples = number::plural(profile.samples, "sample", "samples");
+    let mut section = Section::new(&format!("CPU of the server by function, {samples}"))
+        .intro(captions::SERVER_FUNCTIONS)
+        .with(Terminal, table(TERMINAL_FUNCTIONS_MAX))
+        .with(Files, table(ServerProfile::FUNCTIONS_MAX))
+        .with(Files, modules);
+    for note in &profile.notes {
+        section = section.with(Everyone, Block::Note(note.clone()));
+    }
+    document.push(section);
+    let waits = |rows_max| Block::Table(tables::profile::waits(profile, us, rows_max));
+    if !profile.waits.is_empty() {
+        let section = Section::new("Waiting of the server by function").intro(captions::WAITS);
+        let section = section.with(Terminal, waits(TERMINAL_FUNCTIONS_MAX));
+        document.push(section.with(Files, waits(ServerProfile::FUNCTIONS_MAX)));
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod entry_comparison;
 pub(crate) mod functions;
 pub(crate) mod history;
 pub(crate) mod load;
+pub(crate) mod profile;
 mod results;
 mod revisions;
 pub(crate) mod runs;

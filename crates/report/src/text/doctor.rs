@@ -1,9 +1,10 @@
 //! The results of `prony doctor` on a terminal.
 
 use super::{Paint, TextOptions};
-use crate::doctor::{CheckLevel, DoctorDocument, StoredCheck, StoredProfile, StoredSubject};
+use crate::doctor::{CheckLevel, DoctorDocument, StoredCheck, StoredSubject};
 use crate::number;
-use crate::table::{Align, Table};
+use crate::tables::profile as profile_tables;
+use prony_record::sampling::ServerProfile;
 
 /// Width of the column with a check's level, in characters.
 const LEVEL_WIDTH: usize = 9;
@@ -96,7 +97,7 @@ fn one<'d>(
 }
 
 /// The functions that use the CPU time.
-fn functions(profile: &StoredProfile, all: bool, paint: Paint) -> String {
+fn functions(profile: &ServerProfile, all: bool, paint: Paint) -> String {
     /// Number of functions to show, unless all are shown.
     const FUNCTIONS_MAX: usize = 15;
 
@@ -114,22 +115,8 @@ fn functions(profile: &StoredProfile, all: bool, paint: Paint) -> String {
     if profile.functions.is_empty() {
         return out;
     }
-    let mut table = Table::new(&["CPU", "function", "in"]);
-    for ((_, align), set) in table
-        .columns
-        .iter_mut()
-        .zip([Align::Right, Align::Left, Align::Left])
-    {
-        *align = set;
-    }
     let shown = if all { usize::MAX } else { FUNCTIONS_MAX };
-    for function in profile.functions.iter().take(shown) {
-        table.push(vec![
-            number::share(function.share),
-            crate::table::plain(&function.function),
-            crate::table::plain(&function.module),
-        ]);
-    }
+    let table = profile_tables::functions(profile, None, shown);
     out += &table.to_text(&indent);
     let hidden = profile.functions.len().saturating_sub(shown);
     if hidden > 0 {
@@ -138,6 +125,10 @@ fn functions(profile: &StoredProfile, all: bool, paint: Paint) -> String {
             "{indent}{}\n",
             paint.dim(&format!("{more} (--all shows more)"))
         );
+    }
+    let table = profile_tables::waits(profile, None, shown);
+    if !table.is_empty() {
+        out += &table.to_text(&indent);
     }
     out
 }

@@ -1,58 +1,15 @@
 //! Text output that only loads have: the histogram, and the conditions of `prony load`.
 
-use prony_record::sampling::{SampledFunction, SamplingEvent, SamplingProfile};
-use prony_record::{ConditionRuling, JudgedCondition, Record};
+use prony_record::{ConditionRuling, JudgedCondition};
 
 use super::options::TextOptions;
 use super::paint::Paint;
 use crate::chart::Bin;
 use crate::number;
-use crate::table::{Table, plain};
+use crate::table::Table;
 
 /// The length of the histogram's longest bar, in characters.
 const BAR_LENGTH: usize = 40;
-
-/// Formats the functions that used a server's CPU time during a load, and the CPU time per request of
-/// each function itself.
-#[must_use]
-pub fn profile(profile: &SamplingProfile, record: &Record, options: TextOptions) -> String {
-    /// Maximum number of functions.
-    const FUNCTIONS_MAX: usize = 15;
-
-    let paint = Paint::new(options);
-    let mut weights: Vec<(&SampledFunction, u64)> = profile.self_weights().into_iter().collect();
-    weights.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
-    let ended = record.totals.ok + record.totals.failed;
-    let is_time = profile.event == SamplingEvent::CpuClock && profile.seconds > 0.0 && ended > 0;
-    let us_per_request = |weight: u64| {
-        let us_per_s = weight as f64 / 1e3 / profile.seconds;
-        let us = us_per_s * record.totals.elapsed_s / ended as f64;
-        if is_time {
-            number::time(us)
-        } else {
-            String::new()
-        }
-    };
-    let shown = weights.iter().take(FUNCTIONS_MAX);
-    let table = Table::of(shown)
-        .right("per request", |(_, weight)| us_per_request(*weight))
-        .right("", |(_, weight)| {
-            number::share(*weight as f64 / profile.weight.max(1) as f64)
-        })
-        .left("function", |(function, _)| plain(&function.name))
-        .left("in", |(function, _)| plain(&function.module))
-        .build();
-    let samples = number::plural(profile.samples, "sample", "samples");
-    let mut out = format!(
-        "\n{}\n",
-        paint.dim(&format!("CPU of the server by function, {samples}"))
-    );
-    out += &table.to_text("  ");
-    for note in &profile.notes {
-        out += &paint.paragraph("  ", 2, &note.to_string());
-    }
-    out
-}
 
 /// The distribution of response times as bars.
 pub(super) fn histogram(bins: &[Bin], paint: Paint) -> String {

@@ -6,7 +6,7 @@ mod options;
 mod paint;
 
 pub use doctor::doctor;
-pub use load::{conditions, profile};
+pub use load::conditions;
 pub use options::TextOptions;
 
 use load::histogram;

@@ -134,11 +134,10 @@ fn run_here(
     abort::note(aborted, &mut record);
     record.command = Some(command_of(arguments));
     record.machine = Some(command_line::machine(&this_machine()));
-    let prints_text = !results.uses_stdout();
-    let ending = results.conclude(&mut record, interrupted, session.progress())?;
-    if let Some(profiles) = profiles.filter(|_| prints_text) {
-        profiles.print(&record, session.progress());
+    if let Some(profiles) = profiles {
+        profiles.store(&mut record, session.progress());
     }
+    let ending = results.conclude(&mut record, interrupted, session.progress())?;
     Ok(match end_script(script.as_deref(), failure) {
         Ok(()) => ending,
         Err(text) => {

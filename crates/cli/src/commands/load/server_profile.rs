@@ -4,24 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_load::LoadSpec;
-use prony_machine::sampling::{DEFAULT_RATE_HZ, SamplingRefused, SamplingSession};
+use prony_machine::sampling::{DEFAULT_RATE_HZ, Listener, SamplingRefused, SamplingSession};
 use prony_record::Record;
-use prony_report::text;
+use prony_record::sampling::ServerProfile;
 
 use crate::progress::Progress;
-use crate::terminal;
 
 /// Samples of a load's servers.
 pub(super) struct ServerProfiles(Vec<Result<Arc<SamplingSession>, SamplingRefused>>);
 
 impl ServerProfiles {
-    /// Starts to sample the servers on loopback addresses. Samples count after the warm-up. Must be
+    /// Starts to sample the servers on loopback addresses and UNIX sockets. Samples count after the warm-up. Must be
     /// called when the load starts.
     pub(super) fn begin(spec: &LoadSpec, progress: &Progress) -> Self {
         let addresses = spec.server_addresses().into_iter();
         let local = addresses.filter(|(address, is_udp)| address.ip().is_loopback() && !is_udp);
-        let begin = |(address, _)| {
-            let mut session = SamplingSession::of_listener(address, DEFAULT_RATE_HZ)?;
+        let local = local.map(|(address, _)| Listener::Tcp(address));
+        let local = local.chain(spec.unix_sockets().into_iter().map(Listener::Unix));
+        let begin = |listener| {
+            let mut session = SamplingSession::of_listener(listener, DEFAULT_RATE_HZ)?;
             session.begin()?;
             let session = Arc::new(session);
             let counted = Arc::downgrade(&session);
@@ -36,7 +37,7 @@ impl ServerProfiles {
         };
         let sessions: Vec<_> = local.map(begin).collect();
         if sessions.is_empty() {
-            progress.warn("--profile: no server of this load listens on a loopback TCP address");
+            progress.warn("--profile: no server of this load listens on a loopback TCP address or UNIX socket");
         }
         Self(sessions)
     }
@@ -48,15 +49,15 @@ impl ServerProfiles {
         }
     }
 
-    /// Prints the functions of each server.
-    pub(super) fn print(self, record: &Record, progress: &Progress) {
+    /// Adds the functions of each server to the record.
+    pub(super) fn store(self, record: &mut Record, progress: &Progress) {
         for session in self.0 {
             match session.map(Arc::into_inner) {
                 Ok(Some(session)) => {
-                    if let Some(profile) = session.finish() {
-                        let options = terminal::text_options(true);
-                        terminal::print(&text::profile(&profile, record, options));
-                    }
+                    let profile = session.finish();
+                    record
+                        .profiles
+                        .extend(profile.as_ref().map(ServerProfile::from));
                 }
                 Ok(None) => progress.warn("--profile: the load was too short"),
                 Err(refused) => progress.warn(format_args!("--profile: {refused}")),

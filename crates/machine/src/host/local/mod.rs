@@ -567,6 +567,7 @@ impl Host for LocalHost {
             let own = table.descendants(keeper.unwrap_or_default());
             let is_own = |pid: &i32| own.iter().any(|process| process.pid == *pid);
             let others: Vec<i32> = pids.iter().copied().filter(|it| !is_own(it)).collect();
+            session.expect(&pids);
             let mut begun = Ok(());
             if !others.is_empty() {
                 begun = session.include(&others);

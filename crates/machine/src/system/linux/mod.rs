@@ -112,6 +112,18 @@ pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option
         })
         .map(|(_, inode)| inode)
         .collect();
+    holder(&inodes)
+}
+
+/// Returns the process that listens on a UNIX socket with the given path.
+pub(crate) fn unix_socket_holder(path: &Path) -> Option<PortHolder> {
+    let all = procfs::net::unix().ok()?;
+    let bound = all.iter().filter(|it| it.path.as_deref() == Some(path));
+    holder(&bound.map(|it| it.inode).collect())
+}
+
+/// Returns the oldest process that has one of the sockets open.
+fn holder(inodes: &HashSet<u64>) -> Option<PortHolder> {
     if inodes.is_empty() {
         return None;
     }

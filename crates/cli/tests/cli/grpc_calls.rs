@@ -264,7 +264,7 @@ fn comparisons_plans_and_agents_call_methods() {
     let other = GrpcServer::start(workdir, "none", &[]);
     let urls = [&*url, &other.url("http")];
     let lengths = [
-        "--blocks", "1", "-d", "200ms", "--warmup", "0s", "--out", "compared",
+        "--blocks", "1", "-d", "500ms", "--warmup", "0s", "--out", "compared",
     ];
     let compare = [&["compare"][..], &urls, &method, &lengths].concat();
     workdir.run(&compare).expect(0);
@@ -293,7 +293,7 @@ fn comparisons_plans_and_agents_call_methods() {
         connections = 2
         [trials]
         blocks = 1
-        duration = "200ms"
+        duration = "500ms"
         warmup = "0s"
     "#;
     let plan = plan.replace("PORT", &server.port.to_string());

@@ -42,6 +42,7 @@ const CALL_EXCLUDES: &[(&str, &str)] = &[
     ("events", ""),
     ("no_keepalive", ""),
     ("tcp_only", ""),
+    ("message", ""),
 ];
 
 /// Settings that a journey's steps replace.

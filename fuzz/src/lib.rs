@@ -5,8 +5,10 @@
 
 pub mod drive;
 pub mod event_stream;
+pub mod grpc;
 pub mod h2;
 pub mod h3;
 pub mod operations;
 pub mod request;
 pub mod response;
+pub mod websocket;

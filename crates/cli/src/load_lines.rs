@@ -92,7 +92,9 @@ impl LoadLines<'_> {
     /// Describes what remains of the load, given the elapsed time and the number of finished
     /// requests.
     fn remainder(&self, elapsed: Duration, ended: u64) -> String {
-        let requests = self.info.requests.map(|limit| {
+        // The limit of a load with steps is a number of journeys, which is known only to a viewer.
+        let requests = self.info.requests.filter(|_| self.info.steps == 0);
+        let requests = requests.map(|limit| {
             format!(
                 ", {} of {} requests",
                 number::count(ended.min(limit)),

@@ -20,6 +20,7 @@ mod parsing;
 mod progress;
 mod running_load;
 mod runs_folder;
+mod schema;
 mod scripts;
 mod session;
 mod signals;

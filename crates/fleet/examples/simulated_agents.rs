@@ -442,6 +442,8 @@ impl Agent {
             negotiated: Negotiated::default(),
             quic: None,
             sources: None,
+            addresses: None,
+            idle: None,
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
         }

@@ -52,6 +52,7 @@ pub use limits::open_files::{open_files_limit, open_files_needed};
 pub use limits::ports::local_port_count;
 pub use request::Request;
 pub use request::draft::Braces;
+pub use request::grpc::{compiled_schema, has_streamed_responses, proto_imports};
 pub use request::info::typed_info;
 pub use request::journey::captures_in;
 pub use request::scope::LoadScope;
@@ -60,12 +61,16 @@ pub use request::template::{
     data_columns, literal, placeholder, request_filters, request_functions, with_filter,
 };
 pub use request::writer::Writer;
-pub use server_check::{CheckError, CheckedResponse, check_request, check_request_until, reach};
+pub use server_check::{
+    CheckError, CheckedResponse, check_request, check_request_until, needs_reflection, reach,
+    reflected_schema,
+};
 pub use settings::{
-    ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField, GatewayMac,
-    GivenSetting, HttpProxy, HttpVersion, IoChoice, JourneyStep, LoadSettings, PUBLIC_VARIABLE,
-    ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting, Sha256, SourceOrder, SourceRange,
-    Stage, StepThink, Table, ThinkDistribution, ThinkTime, TlsVersion, ValueKind, read_steps,
+    AddressOrder, ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField,
+    GatewayMac, GivenSetting, GrpcMethod, HttpProxy, HttpVersion, IoChoice, JourneyStep,
+    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting,
+    Sha256, SourceOrder, SourceRange, Stage, StepThink, Table, ThinkDistribution, ThinkTime,
+    TlsVersion, ValueKind, read_steps,
 };
 pub use spec::LoadSpec;
 pub use target::resolve::is_metadata;

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
+use crate::exchange::CallRules;
 use crate::limits::cpu_quota::cpu_quota_finding;
 use crate::limits::{open_files, ports};
 use crate::request::Request;
@@ -21,8 +23,9 @@ use crate::request::protocols::{Http, Protocols};
 use crate::request::request_list::requests;
 use crate::request::request_template::RequestTemplates;
 use crate::request::scope::LoadScope;
+use crate::request::websocket::{self, Upgrade};
 use crate::request::writer::Writer;
-use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
+use crate::settings::{AddressOrder, DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
 use crate::socket::{Backend, Peer, system};
 use crate::target::Target;
 use crate::target::bypass::Bypass;
@@ -75,6 +78,14 @@ pub(crate) struct LoadSpan {
 pub(crate) struct TransportOptions {
     pub(crate) protocols: Protocols,
     pub(crate) keepalive: bool,
+    /// Number of requests after which a connection is replaced.
+    pub(crate) requests_per_connection: u64,
+    /// Age at which a connection is replaced.
+    pub(crate) connection_lifetime: Option<Nanos>,
+    /// True if a connection is replaced when its address changes.
+    pub(crate) replaces_addresses: bool,
+    /// True if connections are only opened and closed.
+    pub(crate) tcp_only: bool,
     /// True if connections are opened before the load begins, where possible.
     pub(crate) preconnect: bool,
     /// True if closed loops may gather responses before they handle them.
@@ -82,6 +93,25 @@ pub(crate) struct TransportOptions {
     pub(crate) connect_timeout: Nanos,
     /// Size of each socket's buffers in bytes; `None` for the system's default.
     pub(crate) buffers: Option<u32>,
+}
+
+/// Use of the addresses of hosts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AddressOptions {
+    pub(crate) order: AddressOrder,
+    /// Interval at which names are looked up again.
+    pub(crate) resolve_every: Option<Duration>,
+}
+
+impl TransportOptions {
+    /// Returns true if the load itself replaces connections that could carry more requests.
+    #[inline]
+    pub(crate) fn replaces_connections(&self) -> bool {
+        self.keepalive
+            && (self.requests_per_connection != u64::MAX
+                || self.connection_lifetime.is_some()
+                || self.replaces_addresses)
+    }
 }
 
 /// Rules that determine whether a request succeeds.
@@ -104,8 +134,12 @@ pub(crate) struct ResponseRules {
 impl ResponseRules {
     /// Creates the rules from the settings. `by_form` contains the statuses of the requests or
     /// forms that have their own, and is empty if none has.
-    fn new(settings: &LoadSettings, by_form: Vec<Option<StatusSet>>) -> ResponseRules {
-        let expect = Expectations::new(settings);
+    fn new(
+        settings: &LoadSettings,
+        by_form: Vec<Option<StatusSet>>,
+        calls: Option<CallRules>,
+    ) -> ResponseRules {
+        let expect = Expectations::new(settings, calls);
         let statuses = by_form.into_iter();
         let statuses_by_form: Vec<StatusSet> = statuses
             .map(|own| own.unwrap_or_else(|| settings.expect_status()))
@@ -192,14 +226,19 @@ pub struct LoadSpec {
     /// Pauses of the virtual users.
     pub(crate) think: Option<ThinkTime>,
     pub(crate) connections: u32,
+    /// Number of connections of this process that only stay open.
+    pub(crate) idle: u32,
     pub(crate) span: LoadSpan,
     pub(crate) transport: TransportOptions,
+    pub(crate) addresses: AddressOptions,
     pub(crate) responses: ResponseRules,
     pub(crate) placement: Placement,
     /// The script that writes the requests, if there is one.
     pub(crate) script: Option<NamedScript>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Arc<Journey>>,
+    /// The handshake of WebSockets, if the requests are their messages.
+    pub(crate) websocket: Option<Arc<Upgrade>>,
     pub(crate) info: LoadInfo,
 }
 
@@ -227,14 +266,23 @@ impl LoadSettings {
         url: Option<&str>,
         scope: &LoadScope,
     ) -> Result<LoadSpec, SpecError> {
-        let settings = self;
+        let websocket = websocket::settings_for(url, self)?;
+        let settings = websocket.as_ref().unwrap_or(self);
         settings.check()?;
         settings.check_think()?;
         let mut sources = Sources::new(settings)?;
-        let listed = requests(url, settings, scope, &sources)?;
+        let mut listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
         sources.check(&listed.targets, bypass::is_chosen(settings))?;
         let bypass = bypass::resolve_bypass(settings, &sources, &listed.targets)?;
+        if bypass.is_some() && settings.uses_address_book() {
+            let error = SettingsError::of(match settings.resolve_every {
+                Some(_) => "resolve_every",
+                None => "addresses",
+            });
+            let error = error.text(" can't be combined with ");
+            return Err(error.and_value("io", IoChoice::Xdp).into());
+        }
         let connections = connections(settings)?;
         let shards = match scope.shards {
             Some(shards) => checked(shards, connections)?,
@@ -243,7 +291,14 @@ impl LoadSettings {
         let threads = shards.workers;
         sources.restrict_to(shards);
         let connections_here = shards.items(u64::from(connections)) as u32;
-        let demand = (connections_here, threads);
+        let idle = shards.items(settings.idle.unwrap_or(0));
+        let idle = u32::try_from(idle).unwrap_or(u32::MAX);
+        if idle > 0 && bypass.is_some() {
+            let error = SettingsError::of("idle").text(" can't be combined with ");
+            return Err(error.and_value("io", IoChoice::Xdp).into());
+        }
+        let all_connections = connections_here.saturating_add(idle);
+        let demand = (all_connections, threads + u32::from(idle > 0));
         let scarce = check_limits(demand, bypass.as_ref(), &mut sources, &listed.targets)?;
         let unused = resolve::unused_entries(settings, &listed.indices)?;
         let forecast = scarce.into_iter().chain(cpu_quota_finding()).chain(unused);
@@ -258,6 +313,10 @@ impl LoadSettings {
         // Over HTTP/2, the header Connection is not sent.
         let is_http1 = protocols.http == Http::One || tls.is_none() && protocols.http != Http::Two;
         let all_close = is_http1 && script.is_none() && listed.requests.iter().all(|it| it.closes);
+        let responses = {
+            let statuses = std::mem::take(&mut listed.expected_statuses);
+            ResponseRules::new(settings, statuses, listed.calls)
+        };
         let mut spec = LoadSpec {
             entries: listed.entries(),
             long_list: listed.long_list.map(Arc::new),
@@ -277,6 +336,7 @@ impl LoadSettings {
             // The steps of a journey have pauses of their own.
             think: settings.think.filter(|_| !settings.has_steps()),
             connections,
+            idle,
             span: LoadSpan {
                 requests: settings.requests,
                 duration: settings.planned().map(Nanos::from),
@@ -284,14 +344,22 @@ impl LoadSettings {
             },
             transport: TransportOptions {
                 protocols,
-                keepalive: !settings.no_keepalive && !all_close,
+                keepalive: settings.reuses_connections() && !all_close,
+                tcp_only: settings.tcp_only,
+                requests_per_connection: settings.requests_per_connection.unwrap_or(u64::MAX),
+                replaces_addresses: settings.resolve_every.is_some(),
+                connection_lifetime: settings.connection_lifetime.map(Nanos::from),
                 preconnect: false,
                 // Events must be handled when they arrive, because their times are results.
-                coalesces: !settings.no_coalescing && settings.events.is_none(),
+                coalesces: !settings.no_coalescing && !responses.expect.are_streams(),
                 connect_timeout: Nanos::from(settings.connect_timeout()),
                 buffers: buffers(settings)?,
             },
-            responses: ResponseRules::new(settings, listed.expected_statuses),
+            addresses: AddressOptions {
+                order: settings.addresses.unwrap_or_default(),
+                resolve_every: settings.resolve_every,
+            },
+            responses,
             placement: Placement {
                 shards,
                 cores: settings.cores.clone().map_or_else(Vec::new, |it| it.0),
@@ -301,6 +369,7 @@ impl LoadSettings {
             },
             script,
             journey: listed.journey.map(Arc::new),
+            websocket: listed.websocket,
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -368,6 +437,7 @@ impl LoadSpec {
         });
         LoadInfo {
             connections: self.placement.shards.items(u64::from(self.connections)) as u32,
+            idle: self.idle.into(),
             rate_per_s: self.info.rate_per_s.map(|rate| rate * share),
             stages: stages.collect(),
             threads: self.placement.shards.workers,
@@ -435,10 +505,11 @@ impl LoadSpec {
     }
 
     /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
-    /// §9.2.1). The requests of a script are not included. Of a journey, only the first step is:
+    /// §9.2.1). The requests of a script are not included, and none if nothing
+    /// is sent, or messages of a WebSocket are. Of a journey, only the first step is:
     /// the others need what earlier steps did.
     pub fn safe_requests(&self) -> Vec<usize> {
-        if self.script.is_some() {
+        if self.script.is_some() || self.transport.tcp_only || self.websocket.is_some() {
             return Vec::new();
         }
         let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");
@@ -524,10 +595,8 @@ impl LoadSpec {
             requests: self.distinct_requests(),
             order: self.order,
             uses_tls: self.tls.is_some(),
-            steps: self
-                .journey
-                .as_ref()
-                .map_or(0, |journey| journey.steps.len()),
+            journey: self.journey.as_deref(),
+            are_calls_streamed: self.responses.expect.are_calls_streamed(),
         };
         LoadInfo {
             threads: self.placement.shards.workers,
@@ -568,7 +637,10 @@ impl LoadSpec {
         let here = self.placement.shards.items(u64::from(self.connections)) as u32;
         let both = open_files::needed(here.saturating_mul(2), self.placement.shards.workers);
         let has_files = self.placement.bypass.is_some() || both <= system::open_files_limit();
-        if self.transport.protocols.streams > 1 && has_files {
+        let protocols = self.transport.protocols;
+        let has_successors = protocols.streams > 1
+            || self.transport.replaces_connections() && protocols.http != Http::One;
+        if has_successors && has_files {
             2 * connections
         } else {
             connections

@@ -9,7 +9,7 @@ use prony_load::{
     Control, LoadSpec, LoadedScript, Notation, RunError, RunResult, ScriptLoader, ScriptSetup,
     ScriptedRun, Sha256, run_with,
 };
-use prony_record::{Outcome, OutcomeCounts};
+use prony_record::{CallFailure, Outcome, OutcomeCounts};
 
 use crate::address::Address;
 use crate::fault::ScriptFault;
@@ -248,7 +248,6 @@ fn wrk_figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigur
 /// Returns the number of complete responses that count as failures.
 fn unexpected(outcomes: &OutcomeCounts) -> u64 {
     let unexpected = [
-        Outcome::GrpcStatus,
         Outcome::UnexpectedStatus,
         Outcome::UnexpectedSize,
         Outcome::UnexpectedBody,
@@ -256,5 +255,9 @@ fn unexpected(outcomes: &OutcomeCounts) -> u64 {
         Outcome::NoEndMarker,
         Outcome::Redirect,
     ];
-    unexpected.map(|outcome| outcomes.get(outcome)).iter().sum()
+    let calls = CallFailure::ALL
+        .iter()
+        .map(|&failure| Outcome::Call(failure));
+    let all = unexpected.into_iter().chain(calls);
+    all.map(|outcome| outcomes.get(outcome)).sum()
 }

@@ -45,7 +45,7 @@ impl WrkErrors {
                 | Outcome::UnexpectedSize
                 | Outcome::UnexpectedBody
                 | Outcome::Capture
-                | Outcome::GrpcStatus
+                | Outcome::Call(_)
                 | Outcome::StoppedEarly
                 | Outcome::NoEndMarker
                 | Outcome::Redirect => {

@@ -218,7 +218,7 @@ fn top_level() -> Vec<ReferenceKey> {
         key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels \
             that others are compared with; in an array, the first match applies"),
         key("margin", Percent, "\"2%\"", "\"5%\"", "differences within this margin count as equivalent; more than 0%, at most 50%"),
-        key("metrics", List, "rate (closed loop), p99 (open loop), capacity (capacity search)", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
+        key("metrics", List, "rate (closed loop), p99 (open loop or think times) or capacity (capacity search) of requests, events or journeys", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
         key("variants", TableArray, "every combination of levels", "[{ socket = \"tcp\" }, { socket = \"unix\" }]", "the combinations to measure; each names a level of every factor"),
         required(key("factors", Table, "", "", "the factors and their levels; see Factors")),
         required(key("service", Table, "", "", "the services, `[service.NAME]`; at most 64")),
@@ -455,6 +455,7 @@ fn step() -> Vec<ReferenceKey> {
         key("repeat", Either(vec![number(), Text]), "1", "\"2-5\"", "number of times that the step is taken, or a range from which it is drawn"),
         key("when", Text, "always", "\"30%\"", "take the step in this share of journeys, or if a variable holds: NAME, not NAME, NAME == value"),
         key("weight", number(), "none", "3", "choose one of the adjacent steps that have weights"),
+        key("stream", Bool, "false", "true", "read the response as a stream of events, in the format of the setting events"),
         key("page", Bool, "false", "true", "after the step, request the images, scripts and style sheets of the page on its server"),
         key("once", Bool, "false", "true", "take the step only in each user's first journey; users then keep cookies and variables"),
     ]

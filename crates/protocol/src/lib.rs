@@ -25,11 +25,13 @@ mod decimal;
 pub mod event_stream;
 mod field;
 mod field_pattern;
+pub mod grpc;
 pub mod h1;
 pub mod h2;
 pub mod h3;
 mod request_fields;
 mod response_stage;
+pub mod websocket;
 
 pub use decimal::write_decimal;
 pub use field::is_value;

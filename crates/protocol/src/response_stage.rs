@@ -29,11 +29,14 @@ pub(crate) enum SectionRole {
     Trailers,
 }
 
-/// A complete response of gRPC, recognized by its Content-Type. The status of the call is in the trailers, or in a head without a body.
+/// A complete response of gRPC, recognized by its Content-Type. The status of the call is in the
+/// trailers, or in a head without a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrpcCall {
     /// Status code of the call; 0 is success. `None` if the response has no valid `grpc-status`.
     pub status: Option<u16>,
+    /// True if the head has a `grpc-status`, so that no body may follow.
+    pub is_in_head: bool,
 }
 
 impl GrpcCall {
@@ -42,7 +45,12 @@ impl GrpcCall {
     pub(crate) fn update(call: &mut Option<GrpcCall>, role: SectionRole, fields: &Fields) {
         let status = fields.grpc_status;
         match (role, call) {
-            (SectionRole::Head(_), call) => *call = fields.is_grpc.then_some(GrpcCall { status }),
+            (SectionRole::Head(_), call) => {
+                *call = fields.is_grpc.then_some(GrpcCall {
+                    status,
+                    is_in_head: status.is_some(),
+                });
+            }
             (SectionRole::Trailers, Some(call)) => call.status = status.or(call.status),
             (SectionRole::Trailers | SectionRole::Interim(_), _) => {}
         }

@@ -6,10 +6,12 @@ use std::ops::AddAssign;
 use crate::entries::EntryDeltas;
 use crate::events::EventDelta;
 use crate::journeys::JourneyCounts;
-use crate::series::Series;
+use crate::series::{HalfSecondCounts, OtherCounts, Series, coarse_times};
 use crate::starts::Starts;
-use crate::{Distribution, Nanos, OutcomeCounts};
+use crate::{Distribution, Nanos, Outcome, OutcomeCounts};
 
+/// Number of counts in [`Delta::counts`].
+pub(crate) const DELTA_COUNTS: usize = 15;
 /// Number of three-digit status codes.
 const STATUS_COUNT: usize = 1000;
 
@@ -104,6 +106,25 @@ impl Delta {
         self.series.clear();
     }
 
+    /// Returns the counts and times as an element of the time series.
+    pub(crate) fn half_second_counts(&self) -> HalfSecondCounts {
+        let other = OtherCounts {
+            journeys_completed: self.journeys.completed,
+            journeys_failed: self.journeys.failed,
+            events: self.events.events,
+            journey_times: coarse_times(&self.journey_time),
+            first_event_times: coarse_times(&self.events.first_event),
+            event_gaps: coarse_times(&self.events.event_gap),
+        };
+        HalfSecondCounts {
+            ok: self.outcomes.get(Outcome::Ok),
+            failed: self.outcomes.failed(),
+            bytes_in: self.bytes_in,
+            times: coarse_times(&self.response_time),
+            other: (other != OtherCounts::default()).then(|| Box::new(other)),
+        }
+    }
+
     /// Drops the time series, which is the only part that grows with the interval's length.
     pub fn drop_series(&mut self) {
         self.series.clear();
@@ -145,7 +166,7 @@ impl Delta {
             .map_or(Nanos::ZERO, |(begin, end)| end.since(begin))
     }
 
-    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 13] {
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; DELTA_COUNTS] {
         [
             &mut self.started,
             &mut self.unmeasured,
@@ -156,6 +177,8 @@ impl Delta {
             &mut self.bytes_out,
             &mut self.connections_opened,
             &mut self.tls_resumed,
+            &mut self.journeys.begun,
+            &mut self.journeys.unmeasured,
             &mut self.journeys.completed,
             &mut self.journeys.failed,
             &mut self.journeys.unfinished,
@@ -164,7 +187,7 @@ impl Delta {
     }
 
     /// Returns the counts in the order of [`Delta::counts_mut`].
-    pub(crate) fn counts(&self) -> [u64; 13] {
+    pub(crate) fn counts(&self) -> [u64; DELTA_COUNTS] {
         [
             self.started,
             self.unmeasured,
@@ -175,6 +198,8 @@ impl Delta {
             self.bytes_out,
             self.connections_opened,
             self.tls_resumed,
+            self.journeys.begun,
+            self.journeys.unmeasured,
             self.journeys.completed,
             self.journeys.failed,
             self.journeys.unfinished,

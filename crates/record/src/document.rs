@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::events::{EventInfo, EventResults};
 use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
+use crate::number::RateUnit;
 use crate::sampling::ServerProfile;
+use crate::series::SeriesParts;
 use crate::stalls::Stalls;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
@@ -95,6 +97,9 @@ pub struct Record {
     /// Use of the source addresses, if the load has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
+    /// Use of the addresses of servers (`--addresses`, `--resolve-every`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<SourceUse>,
     /// Results of the load's own conditions, `--fail-if` and `--require`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<JudgedCondition>,
@@ -110,6 +115,9 @@ pub struct Record {
     /// Agents that generated the load, if several machines took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
+    /// Connections that only stayed open, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleUse>,
     /// Protocols negotiated on the first connection.
     pub negotiated: Negotiated,
     /// Counts of packets and system calls, if the load used QUIC.
@@ -163,6 +171,21 @@ pub struct LoadInfo {
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
+    /// True if the requests are messages of WebSockets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub websocket: bool,
+    /// True if connections are only opened and closed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tcp_only: bool,
+    /// Number of connections that only stay open.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u64,
+    /// Number of requests after which a connection is replaced; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_connection: Option<u64>,
+    /// Age at which a connection is replaced; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_lifetime_s: Option<f64>,
     /// Summary of the TLS settings; `None` for cleartext.
     pub tls: Option<String>,
     /// Worker threads.
@@ -172,6 +195,12 @@ pub struct LoadInfo {
     /// Number of source addresses; 0 if the operating system chooses.
     #[serde(default)]
     pub sources: u64,
+    /// Choice among a host's addresses: `all` or `random`; `None` for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<String>,
+    /// Interval at which hosts are looked up again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_every_s: Option<f64>,
     /// Version of the PROXY protocol header that begins each connection, `v1` or `v2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,
@@ -184,6 +213,9 @@ pub struct LoadInfo {
     /// File of the script that generated the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// gRPC method that the requests call, such as `shop.Cart/Add`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<String>,
     /// SHA-256 of the script's file, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script_sha256: Option<String>,
@@ -203,6 +235,9 @@ pub struct LoadInfo {
     /// Number of steps of the journey that each virtual user takes; 0 if the load is no journey.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps: u64,
+    /// True if a step of the journey has a think time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub step_pauses: bool,
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
@@ -229,6 +264,16 @@ impl LoadInfo {
         }
     }
 
+    /// Returns the subject of the load's schedule and of its limits.
+    pub fn rate_unit(&self) -> RateUnit {
+        match self.steps {
+            0 if self.tcp_only => RateUnit::Connections,
+            0 if self.websocket => RateUnit::Messages,
+            0 => RateUnit::Requests,
+            _ => RateUnit::Journeys,
+        }
+    }
+
     /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
         self.rate_per_s.is_some() || !self.stages.is_empty()
@@ -237,6 +282,29 @@ impl LoadInfo {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Connections that only stay open during a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IdleUse {
+    /// Number of connections to keep open.
+    pub wanted: u64,
+    /// Number that was open when the load began.
+    pub open_at_begin: u64,
+    /// Number that was open when the load ended.
+    pub open_at_end: u64,
+    /// Number of connections that were lost and opened again.
+    pub reopened: u64,
+}
+
+impl IdleUse {
+    /// Adds the connections of another process.
+    pub fn merge(&mut self, other: &IdleUse) {
+        self.wanted += other.wanted;
+        self.open_at_begin += other.open_at_begin;
+        self.open_at_end += other.open_at_end;
+        self.reopened += other.reopened;
+    }
 }
 
 /// Think times: pauses of virtual users between their requests.
@@ -251,7 +319,7 @@ pub struct ThinkTimeInfo {
 impl LoadInfo {
     /// Returns true if the load waits only for the server: a closed loop without think times.
     pub fn is_saturating(&self) -> bool {
-        !self.is_open() && self.think.is_none()
+        !self.is_open() && self.think.is_none() && !self.step_pauses
     }
 }
 
@@ -555,7 +623,11 @@ impl Record {
         let is_journey = load.steps > 0;
         let offered = offered.filter(|_| !is_journey);
         let rate = load.rate_profile().filter(|_| !is_journey);
-        let series = series(all, elapsed, rate.as_ref());
+        let has = SeriesParts {
+            journeys: is_journey,
+            events: load.events.is_some(),
+        };
+        let series = series(all, elapsed, rate.as_ref(), has);
         let journeys = is_journey.then(|| {
             JourneyResults::of(
                 all.journeys,
@@ -565,7 +637,7 @@ impl Record {
             )
         });
         let events = load.events.as_ref();
-        let events = events.map(|info| all.events.results(info, elapsed, totals.ok));
+        let events = events.map(|info| all.events.results(info, elapsed));
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -673,16 +745,20 @@ fn unfinished_untimed(all: &Delta) -> u64 {
     bounds.saturating_sub(all.response_time.censored())
 }
 
-fn series(all: &Delta, elapsed: Nanos, rate: Option<&RateProfile>) -> Vec<HalfSecond> {
-    let mut scratch = Distribution::new();
+fn series(
+    all: &Delta,
+    elapsed: Nanos,
+    rate: Option<&RateProfile>,
+    has: SeriesParts,
+) -> Vec<HalfSecond> {
     let ends = (1u64..).map(|n| Nanos(HALF_SECOND.0 * n).min(elapsed));
     let mut half_seconds: Vec<HalfSecond> = ends
         .zip(all.series.iter())
-        .map(|(end, counts)| counts.finish(end, &mut scratch))
+        .map(|(end, counts)| counts.finish(end, has))
         .collect();
     // If the load ends at the boundary of a half second, the last one is empty and has no length.
     if elapsed.0.is_multiple_of(HALF_SECOND.0)
-        && half_seconds.last().is_some_and(|s| s.ok + s.failed == 0)
+        && half_seconds.last().is_some_and(HalfSecond::is_empty)
     {
         half_seconds.pop();
     }

@@ -64,6 +64,8 @@ pub struct EventDelta {
     pub chars: u64,
     /// Events of the requests that succeeded.
     pub of_ok: u64,
+    /// Streams that succeeded.
+    pub ok: u64,
     /// See [`EventResults::failed`].
     pub failed: u64,
     /// See [`EventResults::failed_in_gap`].
@@ -75,7 +77,7 @@ pub struct EventDelta {
 }
 
 /// Number of counts in an [`EventDelta`].
-pub(crate) const EVENT_COUNTS: usize = 6;
+pub(crate) const EVENT_COUNTS: usize = 7;
 
 /// Events that arrived together on one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -136,6 +138,7 @@ impl EventDelta {
         match (outcome, streamed.span) {
             (Outcome::Ok, span) => {
                 self.of_ok += streamed.events;
+                self.ok += 1;
                 if let Some((first, _)) = span {
                     self.first_event.record(first.since(intended));
                 }
@@ -182,6 +185,7 @@ impl EventDelta {
             &mut self.others,
             &mut self.chars,
             &mut self.of_ok,
+            &mut self.ok,
             &mut self.failed,
             &mut self.failed_in_gap,
         ]
@@ -194,13 +198,14 @@ impl EventDelta {
             self.others,
             self.chars,
             self.of_ok,
+            self.ok,
             self.failed,
             self.failed_in_gap,
         ]
     }
 
-    /// Returns the results over a measured part of this length, in which `ok` requests succeeded.
-    pub(crate) fn results(&self, info: &EventInfo, elapsed: Nanos, ok: u64) -> EventResults {
+    /// Returns the results over a measured part of this length.
+    pub(crate) fn results(&self, info: &EventInfo, elapsed: Nanos) -> EventResults {
         let per_s = match elapsed {
             Nanos::ZERO => 0.0,
             _ => self.events as f64 / elapsed.as_secs_f64(),
@@ -210,7 +215,7 @@ impl EventDelta {
             other_events: self.others,
             chars: info.field.is_some().then_some(self.chars),
             events_per_s: per_s,
-            events_per_response: (ok > 0).then(|| self.of_ok as f64 / ok as f64),
+            events_per_response: (self.ok > 0).then(|| self.of_ok as f64 / self.ok as f64),
             failed: self.failed,
             failed_in_gap: self.failed_in_gap,
             first_event_us: self.first_event.summary(),

@@ -35,6 +35,11 @@ pub struct Journey {
 /// Number of journeys by their ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JourneyCounts {
+    /// Journeys that began, including those of the warm-up.
+    pub begun: u64,
+    /// Journeys that ended but do not belong to the measured part. `unstarted` ones are never
+    /// counted here.
+    pub unmeasured: u64,
     /// Journeys of which all steps succeeded.
     pub completed: u64,
     /// Journeys that ended with a step that failed.
@@ -55,12 +60,25 @@ impl JourneyCounts {
         };
         *count += 1;
     }
+
+    /// Returns the number of journeys that have begun but not ended. The counts must cover the load
+    /// from its start.
+    pub fn under_way(&self) -> u64 {
+        let ended = self.unmeasured + self.completed + self.failed + self.unfinished;
+        self.begun.saturating_sub(ended)
+    }
+
+    /// Counts the journeys that have not ended as unfinished.
+    pub fn end_under_way(&mut self) {
+        self.unfinished += self.under_way();
+    }
 }
 
 /// Results of the journeys of a load, over the measured part.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JourneyResults {
-    /// Journeys that began. `started` = `completed` + `failed` + `unfinished`.
+    /// Journeys that began. At the end of a load, `started` = `completed` + `failed` +
+    /// `unfinished`.
     pub started: u64,
     /// Journeys of which all steps succeeded.
     pub completed: u64,
@@ -90,6 +108,8 @@ impl JourneyResults {
         is_open: bool,
     ) -> JourneyResults {
         let JourneyCounts {
+            begun,
+            unmeasured,
             completed,
             failed,
             unfinished,
@@ -99,7 +119,7 @@ impl JourneyResults {
             0 => 0.0,
             _ => count as f64 / elapsed.as_secs_f64(),
         };
-        let started = completed + failed + unfinished;
+        let started = begun.saturating_sub(unmeasured);
         JourneyResults {
             started,
             completed,

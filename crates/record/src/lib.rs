@@ -6,6 +6,7 @@
 //! Only [`number`] rounds numbers for display, and only [`quantity`] parses typed quantities.
 
 mod buckets;
+mod call_failure;
 mod delta;
 mod distribution;
 mod document;
@@ -40,11 +41,12 @@ mod truncated;
 mod units;
 mod unmeasured;
 
+pub use call_failure::CallFailure;
 pub use delta::{Delta, HalfSecondTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    ConditionRuling, Generator, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates, Record,
-    RecordError, ThinkTimeInfo, Totals, XdpUse,
+    ConditionRuling, Generator, IdleUse, JudgedCondition, LoadInfo, QuicUse, RECORD_SCHEMA, Rates,
+    Record, RecordError, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{
@@ -67,7 +69,7 @@ pub use random::{RandomSequence, random_at};
 pub use rate_profile::{ArrivalTimes, RateProfile, RateStage, StagedRate};
 pub use recent_deltas::RecentDeltas;
 pub use recorder::{Exchange, MeasuredPart, Recorder, TlsHandshake};
-pub use series::{HALF_SECOND, HalfSecond};
+pub use series::{HALF_SECOND, HalfSecond, HalfSecondEvents, HalfSecondJourneys};
 pub use sources::{SourceCount, SourceSpread, SourceTotals, SourceUse};
 pub use stalls::Stalls;
 pub use starts::{GapSummary, StartGaps};

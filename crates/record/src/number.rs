@@ -1,5 +1,7 @@
 //! Number formatting for display: common rules for units, digits and signs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::RateStage;
 
 /// Formats a whole number with commas between thousands: `1,234,567`.
@@ -52,7 +54,54 @@ fn group(whole: &str) -> String {
 
 /// Formats requests per second: `769 req/s`, `48,210 req/s`.
 pub fn rate(per_s: f64) -> String {
-    format!("{} req/s", rate_figure(per_s))
+    RateUnit::Requests.rate(per_s)
+}
+
+/// Subject of a rate: what begins or completes each second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateUnit {
+    /// Requests.
+    #[default]
+    Requests,
+    /// Journeys of virtual users.
+    Journeys,
+    /// Connections, in a load that only opens and closes them.
+    Connections,
+    /// Messages of WebSockets.
+    Messages,
+}
+
+impl RateUnit {
+    /// Formats a rate with its unit: `769 req/s`, `12.5 journeys/s`.
+    pub fn rate(self, per_s: f64) -> String {
+        format!("{} {}", rate_figure(per_s), self.per_s())
+    }
+
+    /// The unit of the rate.
+    pub fn per_s(self) -> &'static str {
+        match self {
+            RateUnit::Requests => "req/s",
+            RateUnit::Journeys => "journeys/s",
+            RateUnit::Connections => "connections/s",
+            RateUnit::Messages => "messages/s",
+        }
+    }
+
+    /// The noun of what is counted, in the plural.
+    pub fn noun(self) -> &'static str {
+        match self {
+            RateUnit::Requests => "requests",
+            RateUnit::Journeys => "journeys",
+            RateUnit::Connections => "connections",
+            RateUnit::Messages => "messages",
+        }
+    }
+
+    /// Returns true for requests, the usual unit.
+    pub fn is_requests(&self) -> bool {
+        *self == RateUnit::Requests
+    }
 }
 
 /// Like [`rate`], without the unit.
@@ -63,7 +112,7 @@ pub fn rate_figure(per_s: f64) -> String {
 
 /// Formats the stages of a changing rate: `100 to 5,000 req/s over 30 s`, or `0 to 500 req/s over
 /// 30 s, 500 for 5 min, to 0 over 10 s`.
-pub fn rate_stages(stages: &[RateStage]) -> String {
+pub fn rate_stages(stages: &[RateStage], unit: RateUnit) -> String {
     let mut parts: Vec<String> = Vec::new();
     // `before` is the rate at the end of the previous stage; `from` is the rate after any jumps
     // that follow that stage.
@@ -72,7 +121,11 @@ pub fn rate_stages(stages: &[RateStage]) -> String {
         let to = stage.rate_per_s;
         if stage.length_s > 0.0 {
             let length = span(stage.length_s);
-            let unit = if parts.is_empty() { " req/s" } else { "" };
+            let unit = if parts.is_empty() {
+                format!(" {}", unit.per_s())
+            } else {
+                String::new()
+            };
             let figure = |per_s| trimmed(&rate_figure(per_s));
             let (start, end) = (figure(from), figure(to));
             parts.push(match before {
@@ -89,7 +142,7 @@ pub fn rate_stages(stages: &[RateStage]) -> String {
     }
     let highest = stages.iter().map(|it| it.rate_per_s).fold(0.0, f64::max);
     let length_s: f64 = stages.iter().map(|it| it.length_s).sum();
-    let (highest, length) = (trimmed(&rate(highest)), span(length_s));
+    let (highest, length) = (trimmed(&unit.rate(highest)), span(length_s));
     format!("{} stages up to {highest} over {length}", parts.len())
 }
 
@@ -329,7 +382,7 @@ mod tests {
                 rate_per_s,
                 length_s,
             });
-            rate_stages(&stages.collect::<Vec<_>>())
+            rate_stages(&stages.collect::<Vec<_>>(), RateUnit::Requests)
         };
         assert_eq!(
             text(&[(100.0, 0.0), (5_000.0, 30.0)]),

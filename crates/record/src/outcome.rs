@@ -1,6 +1,9 @@
 //! Outcomes of requests, and the party responsible for each.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::CallFailure;
 
 /// Party responsible for an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,31 +19,77 @@ pub enum ResponsibleParty {
 }
 
 macro_rules! outcomes {
-    ($($variant:ident = $name:literal, $party:ident, $doc:literal;)*) => {
+    (
+        { $($first:ident = $first_name:literal, $first_party:ident, $first_doc:literal;)* }
+        { $($rest:ident = $rest_name:literal, $rest_party:ident, $rest_doc:literal;)* }
+    ) => {
         /// Outcome of a request. Every request has exactly one.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        #[repr(u8)]
-        pub enum Outcome { $(#[doc = $doc] $variant,)* }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Outcome {
+            $(#[doc = $first_doc] $first,)*
+            /// A complete response of a gRPC call that failed; a finding names the reason.
+            Call(CallFailure),
+            $(#[doc = $rest_doc] $rest,)*
+        }
+
+        /// Positions of the outcomes, as if calls had a single one.
+        enum Position { $($first,)* Call, $($rest,)* }
+
+        /// Number of outcomes.
+        const COUNT: usize = [$(Outcome::$first,)* $(Outcome::$rest,)*].len() + CallFailure::ALL.len();
 
         impl Outcome {
             /// Every outcome, in the order in which records list them.
-            pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)*];
+            pub const ALL: &'static [Outcome] = &{
+                let first = [$(Outcome::$first,)*];
+                let rest = [$(Outcome::$rest,)*];
+                let (calls, mut at) = (CallFailure::ALL, 0);
+                let mut all = [Outcome::Ok; COUNT];
+                while at < COUNT {
+                    all[at] = if at < first.len() {
+                        first[at]
+                    } else if at < first.len() + calls.len() {
+                        Outcome::Call(calls[at - first.len()])
+                    } else {
+                        rest[at - first.len() - calls.len()]
+                    };
+                    at += 1;
+                }
+                all
+            };
 
             /// Returns the name of the outcome in records.
             pub const fn name(self) -> &'static str {
-                match self { $(Outcome::$variant => $name,)* }
+                match self {
+                    $(Outcome::$first => $first_name,)*
+                    Outcome::Call(failure) => failure.name(),
+                    $(Outcome::$rest => $rest_name,)*
+                }
             }
 
             /// Returns the party responsible for the outcome.
             pub const fn party(self) -> ResponsibleParty {
-                match self { $(Outcome::$variant => ResponsibleParty::$party,)* }
+                match self {
+                    $(Outcome::$first => ResponsibleParty::$first_party,)*
+                    Outcome::Call(_) => ResponsibleParty::Server,
+                    $(Outcome::$rest => ResponsibleParty::$rest_party,)*
+                }
+            }
+
+            /// Index of the outcome in [`Outcome::ALL`].
+            #[inline]
+            pub(crate) const fn index(self) -> usize {
+                match self {
+                    $(Outcome::$first => Position::$first as usize,)*
+                    Outcome::Call(failure) => Position::Call as usize + failure as usize,
+                    $(Outcome::$rest => Position::$rest as usize + CallFailure::ALL.len() - 1,)*
+                }
             }
         }
     };
 }
 
-outcomes! {
+outcomes! {{
     Ok = "ok", None, "The expected response arrived completely.";
     UnexpectedStatus = "unexpected_status", Server, "A complete response with a status that `--expect-status` does not list.";
     UnexpectedSize = "unexpected_size", Server, "A complete response whose body does not have \
@@ -49,8 +98,7 @@ outcomes! {
     the hash given with `--expect-sha256`, or lacks the text that its step expects.";
     Capture = "capture", Server, "A complete response in which a step of a journey did not find a value \
     that later steps need; a finding names it.";
-    GrpcStatus = "grpc_status", Server, "A complete gRPC response whose `grpc-status` is not 0, or is \
-    missing; a finding names the status.";
+} {
     Dns = "dns", Server, "The name did not resolve.";
     ConnectRefused = "connect_refused", Server, "The connection was refused: no server is \
         listening there.";
@@ -79,7 +127,7 @@ outcomes! {
     Unfinished = "unfinished", Schedule, "In flight when the load ended.";
     Unstarted = "unstarted", Schedule, "Due, but neither connecting nor sending had begun when \
         the load ended.";
-}
+}}
 
 impl Outcome {
     /// Returns true if the outcome counts as a failure. Being cut off by the end of the load does
@@ -104,13 +152,32 @@ impl Outcome {
     }
 }
 
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Outcome {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Outcome, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        // Earlier records didn't distinguish the failures of calls.
+        if name == "grpc_status" {
+            return Ok(Outcome::Call(CallFailure::NoStatus));
+        }
+        let mut all = Outcome::ALL.iter().copied();
+        all.find(|outcome| outcome.name() == name)
+            .ok_or_else(|| D::Error::custom(format!("unknown outcome \"{name}\"")))
+    }
+}
+
 /// Number of requests by outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
+pub struct OutcomeCounts([u64; COUNT]);
 
 impl Default for OutcomeCounts {
     fn default() -> Self {
-        OutcomeCounts([0; Outcome::ALL.len()])
+        OutcomeCounts([0; COUNT])
     }
 }
 
@@ -122,13 +189,13 @@ impl OutcomeCounts {
 
     /// Counts `n` more requests.
     pub fn add_many(&mut self, outcome: Outcome, n: u64) {
-        let count = &mut self.0[outcome as usize];
+        let count = &mut self.0[outcome.index()];
         *count = count.saturating_add(n);
     }
 
     /// Returns the number of requests with the given outcome.
     pub fn get(&self, outcome: Outcome) -> u64 {
-        self.0[outcome as usize]
+        self.0[outcome.index()]
     }
 
     /// Returns the number of failed requests.
@@ -173,6 +240,7 @@ mod tests {
         for &outcome in Outcome::ALL {
             let json = serde_json::to_string(&outcome).unwrap();
             assert_eq!(json, format!("\"{}\"", outcome.name()));
+            assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
         }
     }
 

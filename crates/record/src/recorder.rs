@@ -13,7 +13,6 @@ use crate::entries::{DenseTimes, EntryDeltas};
 use crate::events::{ArrivedEvents, StreamedEvents, UntimedBelow};
 use crate::fast_histogram::FastHistogram;
 use crate::journeys::{Journey, JourneyEnd};
-use crate::series::HalfSecondCounts;
 use crate::{Delta, Distribution, HALF_SECOND, Nanos, Outcome, OutcomeCounts};
 
 /// Minimum ratio of the measured part to the p99 at which young requests have no time: requests
@@ -255,6 +254,11 @@ impl Recorder {
         }
     }
 
+    /// Records that a journey began.
+    pub fn journey_begun(&mut self) {
+        self.half_second.journeys.begun += 1;
+    }
+
     /// Records the end of a journey.
     pub fn journey_ended(&mut self, journey: &Journey) {
         self.passed(journey.ended);
@@ -262,10 +266,12 @@ impl Recorder {
             MeasuredPart::DueFrom(start) => journey.intended >= start && !journey.is_settling,
             MeasuredPart::EndedFrom(start) => journey.ended >= start && !self.is_settling,
         };
+        let half_second = &mut self.half_second;
         if !is_measured {
+            let unmeasured = u64::from(journey.end != JourneyEnd::Unstarted);
+            half_second.journeys.unmeasured += unmeasured;
             return;
         }
-        let half_second = &mut self.half_second;
         half_second.journeys.add(journey.end);
         let is_bound = match journey.end {
             JourneyEnd::Completed => {
@@ -464,13 +470,7 @@ impl Recorder {
         let half_second = &mut self.half_second;
         let begin = Nanos(self.half_second_end.0 - HALF_SECOND.0);
         half_second.span = Some((begin.min(end), end));
-        let mut counts = HalfSecondCounts {
-            ok: half_second.outcomes.get(Outcome::Ok),
-            failed: half_second.outcomes.failed(),
-            bytes_in: half_second.bytes_in,
-            times: Vec::new(),
-        };
-        counts.keep_times(&half_second.response_time);
+        let counts = half_second.half_second_counts();
         half_second.series.begin(self.half_seconds_ended, counts);
         self.total.merge(half_second);
         if let Some(untaken) = &mut self.untaken {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Distribution, Nanos, buckets, unmeasured};
+use crate::{Distribution, Nanos, Summary, buckets, unmeasured};
 
 /// Length of an element of the time series.
 pub const HALF_SECOND: Nanos = Nanos::from_millis(500);
@@ -33,6 +33,56 @@ pub struct HalfSecond {
     /// 99th percentile of the response time in microseconds.
     #[serde(with = "unmeasured")]
     pub p99_us: f64,
+    /// Journeys that ended within the half second; absent unless users take journeys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journeys: Option<HalfSecondJourneys>,
+    /// Events that arrived within the half second; absent unless responses are read as streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<HalfSecondEvents>,
+}
+
+impl HalfSecond {
+    /// Returns true if nothing ended or arrived within the half second.
+    pub(crate) fn is_empty(&self) -> bool {
+        let journeys = self.journeys.map_or(0, |it| it.completed + it.failed);
+        let events = self.events.map_or(0, |it| it.events);
+        self.ok + self.failed + journeys + events == 0
+    }
+}
+
+/// Journeys in an element of the time series.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct HalfSecondJourneys {
+    /// Journeys that completed within the half second.
+    pub completed: u64,
+    /// Journeys that failed within the half second.
+    pub failed: u64,
+    /// Median time of the completed journeys in microseconds; null if none completed.
+    #[serde(with = "unmeasured")]
+    pub p50_us: f64,
+    /// 99th percentile of the time of the completed journeys in microseconds.
+    #[serde(with = "unmeasured")]
+    pub p99_us: f64,
+}
+
+/// Events of streamed responses in an element of the time series.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct HalfSecondEvents {
+    /// Events that arrived within the half second.
+    pub events: u64,
+    /// Median time to the first event in microseconds, of the requests that ended within the half
+    /// second; null if there are none.
+    #[serde(with = "unmeasured")]
+    pub first_event_p50_us: f64,
+    /// 99th percentile of the time to the first event in microseconds.
+    #[serde(with = "unmeasured")]
+    pub first_event_p99_us: f64,
+    /// Median gap before the events in microseconds; null if there is none.
+    #[serde(with = "unmeasured")]
+    pub event_gap_p50_us: f64,
+    /// 99th percentile of the gaps before the events in microseconds.
+    #[serde(with = "unmeasured")]
+    pub event_gap_p99_us: f64,
 }
 
 /// Consecutive half seconds of a running load. Unlike percentiles, half seconds can be merged
@@ -110,9 +160,63 @@ pub(crate) struct HalfSecondCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Response times of the requests that finished in the half second, in coarse buckets: value
-    /// and count, sorted by value.
-    pub(crate) times: Vec<(Nanos, u64)>,
+    /// Response times of the requests that finished in the half second, in coarse buckets.
+    pub(crate) times: CoarseTimes,
+    /// Journeys and events; `None` if there were none.
+    pub(crate) other: Option<Box<OtherCounts>>,
+}
+
+/// Times in coarse buckets: value and count, sorted by value.
+pub(crate) type CoarseTimes = Vec<(Nanos, u64)>;
+
+/// Journeys and events of one half second of a running load.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct OtherCounts {
+    pub(crate) journeys_completed: u64,
+    pub(crate) journeys_failed: u64,
+    pub(crate) events: u64,
+    pub(crate) journey_times: CoarseTimes,
+    pub(crate) first_event_times: CoarseTimes,
+    pub(crate) event_gaps: CoarseTimes,
+}
+
+impl OtherCounts {
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        [self.journeys_completed, self.journeys_failed, self.events]
+    }
+
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 3] {
+        [
+            &mut self.journeys_completed,
+            &mut self.journeys_failed,
+            &mut self.events,
+        ]
+    }
+
+    pub(crate) fn times(&self) -> [&CoarseTimes; 3] {
+        [
+            &self.journey_times,
+            &self.first_event_times,
+            &self.event_gaps,
+        ]
+    }
+
+    pub(crate) fn times_mut(&mut self) -> [&mut CoarseTimes; 3] {
+        [
+            &mut self.journey_times,
+            &mut self.first_event_times,
+            &mut self.event_gaps,
+        ]
+    }
+
+    fn merge(&mut self, other: &OtherCounts) {
+        for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
+            *mine = mine.saturating_add(theirs);
+        }
+        for (mine, theirs) in self.times_mut().into_iter().zip(other.times()) {
+            buckets::add_counts(mine, theirs);
+        }
+    }
 }
 
 /// Number of significant bits of a response time in a half second. Values are exact within 1.6%. A
@@ -141,33 +245,45 @@ impl HalfSecondCounts {
         failed: 0,
         bytes_in: 0,
         times: Vec::new(),
+        other: None,
     };
-
-    /// Sets the response times of the requests that finished in this half second. The half second
-    /// must not have any response times yet.
-    pub(crate) fn keep_times(&mut self, times: &Distribution) {
-        for (time, count) in times.buckets() {
-            let time = coarse(time);
-            match self.times.last_mut() {
-                Some((last, kept)) if *last == time => *kept += count,
-                _ => self.times.push((time, count)),
-            }
-        }
-    }
 
     pub(crate) fn merge(&mut self, other: &HalfSecondCounts) {
         self.ok = self.ok.saturating_add(other.ok);
         self.failed = self.failed.saturating_add(other.failed);
         self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         buckets::add_counts(&mut self.times, &other.times);
+        if let Some(theirs) = &other.other {
+            self.other.get_or_insert_default().merge(theirs);
+        }
     }
 
-    pub(crate) fn finish(&self, end: Nanos, scratch: &mut Distribution) -> HalfSecond {
-        scratch.clear();
-        for &(time, count) in &self.times {
-            scratch.record_many(time, count);
-        }
-        let summary = scratch.summary();
+    /// Returns the half second as stored in records, with journeys and events if `has` states that
+    /// the load has them.
+    pub(crate) fn finish(&self, end: Nanos, has: SeriesParts) -> HalfSecond {
+        let summary = summary_of(&self.times);
+        let none = OtherCounts::default();
+        let other = self.other.as_deref().unwrap_or(&none);
+        let journeys = has.journeys.then(|| {
+            let times = summary_of(&other.journey_times);
+            HalfSecondJourneys {
+                completed: other.journeys_completed,
+                failed: other.journeys_failed,
+                p50_us: times.p50,
+                p99_us: times.p99,
+            }
+        });
+        let events = has.events.then(|| {
+            let first_events = summary_of(&other.first_event_times);
+            let gaps = summary_of(&other.event_gaps);
+            HalfSecondEvents {
+                events: other.events,
+                first_event_p50_us: first_events.p50,
+                first_event_p99_us: first_events.p99,
+                event_gap_p50_us: gaps.p50,
+                event_gap_p99_us: gaps.p99,
+            }
+        });
         HalfSecond {
             t_s: end.as_secs_f64(),
             ok: self.ok,
@@ -177,8 +293,41 @@ impl HalfSecondCounts {
             p50_us: summary.p50,
             p90_us: summary.p90,
             p99_us: summary.p99,
+            journeys,
+            events,
         }
     }
+}
+
+/// Parts of a time series that not every load has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeriesParts {
+    pub(crate) journeys: bool,
+    pub(crate) events: bool,
+}
+
+/// Reduces times to coarse buckets.
+pub(crate) fn coarse_times(times: &Distribution) -> CoarseTimes {
+    let mut coarse_times = CoarseTimes::new();
+    for (time, count) in times.buckets() {
+        let time = coarse(time);
+        match coarse_times.last_mut() {
+            Some((last, kept)) if *last == time => *kept += count,
+            _ => coarse_times.push((time, count)),
+        }
+    }
+    coarse_times
+}
+
+fn summary_of(times: &CoarseTimes) -> Summary {
+    if times.is_empty() {
+        return Summary::default();
+    }
+    let mut distribution = Distribution::new();
+    for &(time, count) in times {
+        distribution.record_many(time, count);
+    }
+    distribution.summary()
 }
 
 #[cfg(test)]

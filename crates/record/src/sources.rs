@@ -12,9 +12,10 @@ const LISTED_MAX: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceUse {
     /// `bound`: connections came from these addresses. `told`: a PROXY protocol header contained
-    /// them.
+    /// them. `server`: connections led to these addresses.
     pub kind: String,
-    /// Order in which connections use the addresses: `round-robin`, `random` or `per-user`.
+    /// Order in which connections use the addresses: `round-robin`, `random` or `per-user`; of a
+    /// server's addresses `first`, `all` or `random`.
     pub order: String,
     /// Number of addresses given to the load.
     pub given: u64,

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use prony_record::{Distribution, Outcome, Record};
+use prony_record::{Distribution, EntryResult, JourneyResults, Outcome, Record};
 use prony_stats::Levels;
 
 use crate::Experiment;
@@ -71,6 +71,8 @@ pub fn openmetrics_text(samples: &[(Labels, &Record)]) -> String {
     let mut out = MetricsText::default();
     info(&mut out, &groups);
     requests(&mut out, &groups);
+    journeys(&mut out, &groups);
+    events(&mut out, &groups);
     transfer(&mut out, &groups);
     times(&mut out, &groups);
     generator(&mut out, &groups);
@@ -242,6 +244,85 @@ fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
     out.counter(retried, groups, |record| record.totals.retried);
 }
 
+/// Function that returns a count.
+type Count<T> = fn(&T) -> u64;
+
+/// Journeys by their ends, and the requests of each step. Left out if no load has journeys.
+fn journeys(out: &mut MetricsText, groups: &[Group<'_>]) {
+    let groups = with(groups, |record| record.journeys.is_some());
+    if groups.is_empty() {
+        return;
+    }
+    let begun = ("prony_journeys_begun", "", "Journeys begun.");
+    let of = |record: &Record| record.journeys.as_ref().map_or(0, |it| it.started);
+    out.counter(begun, &groups, of);
+    let help = "Journeys by their ends; unstarted journeys were due but never began.";
+    out.family("prony_journeys", "counter", "", help);
+    for group in &groups {
+        let ends: [(&str, Count<JourneyResults>); 4] = [
+            ("completed", |it| it.completed),
+            ("failed", |it| it.failed),
+            ("unfinished", |it| it.unfinished),
+            ("unstarted", |it| it.unstarted),
+        ];
+        for (end, of) in ends {
+            let count = group.sum(|record| record.journeys.as_ref().map_or(0, of));
+            let labels = borrowed(group.labels, &[("end", end)]);
+            out.sample("prony_journeys_total", &labels, count);
+        }
+    }
+    let help = "Requests of each step; a journey ends with its first failed step.";
+    out.family("prony_step_requests", "counter", "", help);
+    for group in &groups {
+        let steps = |record: &Record| {
+            let steps = record.entries.as_ref();
+            steps.map_or(Vec::new(), |it| it.rows().cloned().collect())
+        };
+        let first: Vec<EntryResult> = group.records.first().map_or(Vec::new(), |it| steps(it));
+        for step in first {
+            let results: [(&str, Count<EntryResult>); 2] =
+                [("ok", |it| it.ok), ("failed", |it| it.failed)];
+            for (result, of) in results {
+                let count = group.sum(|record| {
+                    let rows = steps(record);
+                    rows.iter().find(|it| it.name == step.name).map_or(0, of)
+                });
+                let labels = [("step", step.name.as_str()), ("result", result)];
+                let labels = borrowed(group.labels, &labels);
+                out.sample("prony_step_requests_total", &labels, count);
+            }
+        }
+    }
+}
+
+/// Events of streamed responses. Left out if no load has any.
+fn events(out: &mut MetricsText, groups: &[Group<'_>]) {
+    let groups = with(groups, |record| record.events.is_some());
+    if groups.is_empty() {
+        return;
+    }
+    let arrived = (
+        "prony_events",
+        "",
+        "Events of streamed responses that arrived.",
+    );
+    let of = |record: &Record| record.events.as_ref().map_or(0, |it| it.events);
+    out.counter(arrived, &groups, of);
+}
+
+/// The groups in which a record has this property.
+fn with<'a>(groups: &[Group<'a>], has: impl Fn(&Record) -> bool) -> Vec<Group<'a>> {
+    let having = groups
+        .iter()
+        .filter(|it| it.records.iter().any(|it| has(it)));
+    having
+        .map(|it| Group {
+            labels: it.labels,
+            records: it.records.clone(),
+        })
+        .collect()
+}
+
 fn transfer(out: &mut MetricsText, groups: &[Group<'_>]) {
     let help = "HTTP bytes received, above TLS.";
     let received = ("prony_received_bytes", "bytes", help);
@@ -281,6 +362,21 @@ fn times(out: &mut MetricsText, groups: &[Group<'_>]) {
             "prony_service_time_seconds",
             "service_time",
             "Time from the first byte sent to the last byte received.",
+        ),
+        (
+            "prony_journey_time_seconds",
+            "journey_time",
+            "Sum of the response times of a completed journey's requests, without its pauses.",
+        ),
+        (
+            "prony_first_event_seconds",
+            "first_event",
+            "Time from the intended start to the first event of a streamed response.",
+        ),
+        (
+            "prony_event_gap_seconds",
+            "event_gap",
+            "Time between successive events of a stream.",
         ),
     ] {
         let all: Vec<(&Group<'_>, Distribution)> = groups

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use prony_record::number;
+use prony_record::number::{self, RateUnit};
 use serde::{Deserialize, Serialize};
 
 /// Defines [`Metric`]. Each entry contains the name in JSON and in plans (which ends with the
@@ -64,6 +64,8 @@ metrics! {
     RatePerS = "rate_per_s", "request rate", PerS, Higher, Ratio, Result;
     /// Highest request rate that meets the goals of a capacity search, in requests per second.
     CapacityPerS = "capacity_per_s", "capacity", PerS, Higher, Ratio, Result;
+    /// Highest rate of journeys that meets the goals, found by a search; for loads with steps.
+    JourneyCapacityPerS = "journey_capacity_per_s", "capacity", JourneysPerS, Higher, Ratio, Result;
     /// Time until all requests were completed, in microseconds. Only for loads with a fixed number
     /// of requests, all of which succeeded.
     TotalTimeUs = "total_time_us", "time for all requests", Micros, Lower, Ratio, Result;
@@ -84,7 +86,7 @@ metrics! {
     /// Fraction of the started requests that failed, 0 to 1.
     FailedShare = "failed_share", "failed share", Share, Lower, Difference, Result;
     /// Completed journeys per second; for loads with steps.
-    JourneysPerS = "journeys_per_s", "rate of journeys", PerS, Higher, Ratio, Result;
+    JourneysPerS = "journeys_per_s", "rate of journeys", JourneysPerS, Higher, Ratio, Result;
     /// Median time of a journey, in microseconds, without its pauses.
     JourneyP50Us = "journey_p50_us", "median journey time", Micros, Lower, Ratio, Result;
     /// 99th percentile of the time of a journey, in microseconds, without its pauses.
@@ -184,6 +186,8 @@ metrics! {
 pub enum Unit {
     /// Requests per second.
     PerS,
+    /// Journeys per second.
+    JourneysPerS,
     /// Events of streamed responses per second.
     EventsPerS,
     /// Microseconds.
@@ -205,6 +209,7 @@ impl Unit {
     pub fn shown(self, value: f64) -> String {
         match self {
             Unit::PerS => number::rate(value),
+            Unit::JourneysPerS => RateUnit::Journeys.rate(value),
             Unit::EventsPerS => format!("{} events/s", number::rate_figure(value)),
             Unit::Micros => number::time(value),
             Unit::Share => number::share(value),
@@ -251,12 +256,14 @@ pub enum MetricRole {
 }
 
 impl Metric {
-    /// Returns true for times of requests or events, which are longer if a server is slower.
+    /// Returns true for times of requests, journeys or events, which are longer if a server is slower.
     pub fn is_time(self) -> bool {
         matches!(
             self,
             Metric::P50Us
                 | Metric::P99Us
+                | Metric::JourneyP50Us
+                | Metric::JourneyP99Us
                 | Metric::FirstEventP50Us
                 | Metric::FirstEventP99Us
                 | Metric::EventGapP50Us
@@ -264,11 +271,37 @@ impl Metric {
         )
     }
 
-    /// Returns true for rates of requests or events, which are lower if a server is slower.
+    /// Returns true for the capacities that searches find.
+    pub fn is_capacity(self) -> bool {
+        matches!(self, Metric::CapacityPerS | Metric::JourneyCapacityPerS)
+    }
+
+    /// Returns the capacity of a load that is measured in this unit.
+    pub fn capacity_of(unit: RateUnit) -> Metric {
+        match unit {
+            RateUnit::Requests | RateUnit::Connections | RateUnit::Messages => Metric::CapacityPerS,
+            RateUnit::Journeys => Metric::JourneyCapacityPerS,
+        }
+    }
+
+    /// Returns the subject of the metric if it is a rate or a capacity of journeys, and otherwise
+    /// requests.
+    pub fn rate_unit(self) -> RateUnit {
+        match self.unit() {
+            Unit::JourneysPerS => RateUnit::Journeys,
+            _ => RateUnit::Requests,
+        }
+    }
+
+    /// Returns true for rates of requests, journeys or events, which are lower if a server is slower.
     pub fn is_rate(self) -> bool {
         matches!(
             self,
-            Metric::RatePerS | Metric::CapacityPerS | Metric::EventsPerS
+            Metric::RatePerS
+                | Metric::CapacityPerS
+                | Metric::JourneysPerS
+                | Metric::JourneyCapacityPerS
+                | Metric::EventsPerS
         )
     }
 
@@ -276,7 +309,7 @@ impl Metric {
     pub fn is_p99(self) -> bool {
         matches!(
             self,
-            Metric::P99Us | Metric::FirstEventP99Us | Metric::EventGapP99Us
+            Metric::P99Us | Metric::JourneyP99Us | Metric::FirstEventP99Us | Metric::EventGapP99Us
         )
     }
 

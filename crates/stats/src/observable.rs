@@ -191,7 +191,7 @@ impl Observable {
             ObservableSource::Measure(measure) => of_kind(measure.kind()),
             ObservableSource::Metric(metric) => match metric.unit() {
                 Unit::Micros => of_kind(AmountKind::Time),
-                Unit::PerS | Unit::EventsPerS => of_kind(AmountKind::Rate),
+                Unit::PerS | Unit::JourneysPerS | Unit::EventsPerS => of_kind(AmountKind::Rate),
                 Unit::Share => of_kind(AmountKind::Share),
                 Unit::Percent => plain(text.strip_suffix('%').unwrap_or(text))
                     .ok_or_else(|| wrong("is not a percentage of a core, such as 80%")),

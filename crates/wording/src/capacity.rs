@@ -1,5 +1,6 @@
 //! Sentences about capacities: of one server, and differences between two.
 
+use prony_record::number::RateUnit;
 use prony_record::{Record, goals_phrase, number, readings_phrase};
 use prony_stats::Comparison;
 use prony_stats::capacity::{
@@ -17,21 +18,23 @@ pub fn result(document: &CapacityDocument) -> String {
         .filter_map(|search| search.outcome())
         .collect();
     let goals = goals_phrase(&document.goals);
+    let unit = document.rate_unit();
     if let Some(estimate) = CapacityEstimate::of(&outcomes) {
         if let (false, Some(per_s)) = (document.complete, document.capacity_per_s) {
             let searches = number::plural(outcomes.len() as u64, "search", "searches");
             return format!(
                 "Capacity at {goals}: {} so far, by {searches}",
-                number::rate(per_s)
+                unit.rate(per_s)
             );
         }
         let last = searches.last().and_then(|search| search.probes.last());
-        return estimated(&estimate, &goals, &last.map(readings).unwrap_or_default());
+        let readings = last.map(readings).unwrap_or_default();
+        return estimated(&estimate, unit, &goals, &readings);
     }
     let met = searches.iter().filter_map(|search| search.met_per_s);
     let unmet = searches.iter().filter_map(|search| search.unmet_per_s);
     let bracket = (met.reduce(f64::max), unmet.reduce(f64::min));
-    let known = between(bracket);
+    let known = between(bracket, unit);
     let mut ends = searches.iter().map(|search| &search.end);
     let is_silent = ends.any(|end| *end == SearchEnd::NoSuccess);
     match bracket {
@@ -41,7 +44,7 @@ pub fn result(document: &CapacityDocument) -> String {
         (Some(met), _) if is_silent => format!(
             "Capacity at {goals}: unknown, because the server stopped responding; {} met the goals \
              before",
-            number::rate(met)
+            unit.rate(met)
         ),
         (None, None) => format!("Capacity at {goals}: {known}"),
         _ => format!("Capacity at {goals}: {known} so far"),
@@ -64,7 +67,7 @@ pub fn readings(probe: &ProbeReport) -> String {
 
 /// Returns an estimate as a sentence. `readings` describes the values of the goals in the last
 /// probe.
-fn estimated(estimate: &CapacityEstimate, goals: &str, readings: &str) -> String {
+fn estimated(estimate: &CapacityEstimate, unit: RateUnit, goals: &str, readings: &str) -> String {
     match estimate {
         CapacityEstimate::Capacity {
             per_s, interval, ..
@@ -77,7 +80,7 @@ fn estimated(estimate: &CapacityEstimate, goals: &str, readings: &str) -> String
                     figure(interval.high)
                 )
             });
-            format!("Capacity at {goals}: {}{interval}", number::rate(*per_s))
+            format!("Capacity at {goals}: {}{interval}", unit.rate(*per_s))
         }
         CapacityEstimate::AtLeast { per_s, reason } => {
             let reason = match reason {
@@ -89,18 +92,19 @@ fn estimated(estimate: &CapacityEstimate, goals: &str, readings: &str) -> String
                     "The search ended before it found a rate that fails the goals."
                 }
             };
-            format!("Capacity at {goals}: ≥ {}. {reason}", number::rate(*per_s))
+            format!("Capacity at {goals}: ≥ {}. {reason}", unit.rate(*per_s))
         }
         CapacityEstimate::Below { per_s } => format!(
             "Capacity at {goals}: less than {}. At lower rates, probes of this length have too few \
-             requests to judge the goals; probes twice as long can judge half the rate.",
-            number::rate(*per_s)
+             {} to judge the goals; probes twice as long can judge half the rate.",
+            unit.rate(*per_s),
+            unit.noun()
         ),
         CapacityEstimate::Unmet { per_s } => {
             let rate = number::rate_figure(*per_s);
             let noun = match rate.as_str() {
-                "1.00" | "1" => "1 request".to_owned(),
-                rate => format!("{rate} requests"),
+                "1.00" | "1" => format!("1 {}", unit.noun().trim_end_matches('s')),
+                rate => format!("{rate} {}", unit.noun()),
             };
             format!("{goals}: not met even at {noun} a second ({readings})")
         }
@@ -108,15 +112,15 @@ fn estimated(estimate: &CapacityEstimate, goals: &str, readings: &str) -> String
 }
 
 /// Returns the bracket of an unfinished search as a clause: `between 7,000 and 9,500 req/s`.
-pub fn between(bracket: (Option<f64>, Option<f64>)) -> String {
+pub fn between(bracket: (Option<f64>, Option<f64>), unit: RateUnit) -> String {
     match bracket {
         (Some(met), Some(unmet)) => format!(
             "between {} and {}",
             number::rate_figure(met.min(unmet)),
-            number::rate(unmet.max(met))
+            unit.rate(unmet.max(met))
         ),
-        (Some(met), None) => format!("at least {}", number::rate(met)),
-        (None, Some(unmet)) => format!("less than {}", number::rate(unmet)),
+        (Some(met), None) => format!("at least {}", unit.rate(met)),
+        (None, Some(unmet)) => format!("less than {}", unit.rate(unmet)),
         (None, None) => "nothing is known yet".to_owned(),
     }
 }
@@ -136,10 +140,11 @@ pub(crate) fn decided(
         .map_or(String::new(), |range| format!(" ({range})"));
     let amount = format!("{}{range}", change.amount());
     let is_factor = change.is_factor();
+    let served = comparison.metric.rate_unit().noun();
     let compared = match (is_factor, change.is_less()) {
-        (true, _) => format!("{amount} as many requests per second"),
-        (false, false) => format!("{amount} more requests per second"),
-        (false, true) => format!("{amount} fewer requests per second"),
+        (true, _) => format!("{amount} as many {served} per second"),
+        (false, false) => format!("{amount} more {served} per second"),
+        (false, true) => format!("{amount} fewer {served} per second"),
     };
     let than = match (is_only_pair, is_factor) {
         (true, _) => String::new(),
@@ -204,7 +209,10 @@ mod tests {
                 "p99 < 50 ms and failed < 0.1%: not met even at 1 request a second (p99 is 80.0 ms)",
             ),
         ] {
-            assert_eq!(estimated(&estimate, goals, "p99 is 80.0 ms"), sentence);
+            assert_eq!(
+                estimated(&estimate, RateUnit::Requests, goals, "p99 is 80.0 ms"),
+                sentence
+            );
         }
     }
 
@@ -219,7 +227,7 @@ mod tests {
             ((None, Some(9_500.0)), "less than 9,500 req/s"),
             ((None, None), "nothing is known yet"),
         ] {
-            assert_eq!(between(bracket), clause);
+            assert_eq!(between(bracket, RateUnit::Requests), clause);
         }
     }
 }

@@ -260,7 +260,7 @@ fn decided(comparison: &Comparison, context: &ClaimContext<'_>) -> Claim {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return alone(String::new());
     };
-    if comparison.metric == Metric::CapacityPerS {
+    if comparison.metric.is_capacity() {
         // With only two variants, the other variant must be the baseline, so it isn't named.
         let is_only_pair = context.variants.len() <= 2;
         let rates = context.levels(comparison);
@@ -295,7 +295,7 @@ fn decided(comparison: &Comparison, context: &ClaimContext<'_>) -> Claim {
 /// Returns the name of the metric. For a capacity, the name includes the goals.
 fn noun(metric: Metric, goals: &[String]) -> String {
     match metric {
-        Metric::CapacityPerS => capacity::noun(metric.noun(), goals),
+        it if it.is_capacity() => capacity::noun(metric.noun(), goals),
         _ => metric.noun().to_owned(),
     }
 }

@@ -1,8 +1,9 @@
 //! Sentences about one load.
 
+use prony_record::number::RateUnit;
 use prony_record::{
-    FleetAgent, FleetUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
-    SourceSpread, SourceUse, Summary, number,
+    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
+    SourceCount, SourceSpread, SourceUse, Summary, number,
 };
 
 use crate::tone::Tone;
@@ -15,11 +16,17 @@ const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next request
 /// successes. If the offered rate changes, a mean rate is given.
 pub fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
+    // The headline of journeys counts their requests, too.
+    let unit = match record.load.rate_unit() {
+        RateUnit::Journeys => RateUnit::Requests,
+        unit => unit,
+    };
     let rate = match record.totals.failed {
-        0 => number::rate(record.rate.ok_per_s),
+        0 => unit.rate(record.rate.ok_per_s),
         _ => format!(
-            "{} successful req/s",
-            number::rate_figure(record.rate.ok_per_s)
+            "{} successful {}",
+            number::rate_figure(record.rate.ok_per_s),
+            unit.per_s()
         ),
     };
     if record.load.stages.is_empty() {
@@ -31,15 +38,12 @@ pub fn headline(record: &Record) -> String {
 
 /// The arrival rate of an open loop: `2,000 req/s`, or `100 to 5,000 req/s over 30 s`.
 fn offered(load: &LoadInfo) -> Option<String> {
-    let offered = match (load.rate_per_s, load.stages.as_slice()) {
-        (Some(rate), _) => number::rate(rate),
-        (None, []) => return None,
-        (None, stages) => number::rate_stages(stages),
-    };
-    if load.steps > 0 {
-        return Some(offered.replace("req/s", "journeys/s"));
+    let unit = load.rate_unit();
+    match (load.rate_per_s, load.stages.as_slice()) {
+        (Some(rate), _) => Some(unit.rate(rate)),
+        (None, []) => None,
+        (None, stages) => Some(number::rate_stages(stages, unit)),
     }
-    Some(offered)
 }
 
 /// Describes the kind of load: loop, connections, protocol.
@@ -76,23 +80,38 @@ pub fn how(record: &Record) -> String {
     if let Some(version) = &load.proxy_protocol {
         parts.push(format!("PROXY protocol {version}"));
     }
-    if !load.keepalive {
+    if load.tcp_only {
+        parts.push("TCP connects only".to_owned());
+    } else if !load.keepalive {
         parts.push("one connection per request".to_owned());
+    } else if let Some(requests) = load.requests_per_connection {
+        parts.push(format!(
+            "{} requests per connection",
+            number::count(requests)
+        ));
     }
-    parts.push(match http {
-        "auto" => "HTTP version by ALPN".to_owned(),
-        version => format!("HTTP/{version}"),
+    parts.extend(
+        load.connection_lifetime_s
+            .map(|seconds| format!("connections replaced after {}", number::span(seconds))),
+    );
+    parts.extend(match http {
+        _ if load.tcp_only => None,
+        _ if load.websocket => Some("WebSocket".to_owned()),
+        "auto" => Some("HTTP version by ALPN".to_owned()),
+        version => Some(format!("HTTP/{version}")),
     });
     if let Some(tls) = &record.negotiated.tls {
         let cipher = record.negotiated.cipher.as_deref().unwrap_or("");
         parts.push(format!("{tls} {cipher}").trim_end().to_owned());
     }
     parts.push(number::plural(load.threads.into(), "thread", "threads"));
+    parts.extend(load.grpc.as_ref().map(|method| format!("gRPC {method}")));
     parts.extend(
         load.events
             .as_ref()
             .map(|events| match events.format.as_str() {
                 "sse" => "server-sent events".to_owned(),
+                "grpc" => "messages as events".to_owned(),
                 format => format!("events by {format}"),
             }),
     );
@@ -288,7 +307,7 @@ pub fn meaning(outcome: Outcome) -> &'static str {
         Outcome::Truncated => "the connection closed during the response",
         Outcome::Protocol => "the response violated the protocol",
         Outcome::Capture => "a step did not find a value in the response",
-        Outcome::GrpcStatus => "the gRPC call failed",
+        Outcome::Call(failure) => failure.meaning(),
         Outcome::StoppedEarly => "streams that ended without an event, or within one",
         Outcome::NoEndMarker => "streams that ended without the end marker",
         Outcome::Stalled => "no further event arrived in time",
@@ -383,6 +402,9 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
+    facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
+    let used = record.addresses.as_ref();
+    facts.extend(used.map(|used| ("addresses", addresses(used))));
     facts.extend(record.fleet.as_ref().map(|fleet| ("agents", agents(fleet))));
     facts.push(("generator", generator(record)));
     facts.extend(starts(record).map(|starts| ("starts", starts)));
@@ -468,6 +490,42 @@ fn sources(used: &SourceUse) -> String {
         );
     }
     text
+}
+
+/// The connections that only stayed open.
+fn idle(used: &IdleUse) -> String {
+    let mut text = format!(
+        "{} of {} open at the begin, {} at the end",
+        number::count(used.open_at_begin),
+        number::plural(used.wanted, "idle connection", "idle connections"),
+        number::count(used.open_at_end),
+    );
+    if used.reopened > 0 {
+        text += &format!("; {} lost and opened again", number::count(used.reopened));
+    }
+    text
+}
+
+/// The requests and connections of each address of the servers.
+fn addresses(used: &SourceUse) -> String {
+    let requests = |count: &SourceCount| count.totals.ok + count.totals.failed;
+    let all: u64 = used.each.iter().map(requests).sum();
+    let each = used.each.iter().map(|count| {
+        let mut text = format!(
+            "{} with {} of the requests and {}",
+            count.address,
+            number::share(requests(count) as f64 / all.max(1) as f64),
+            number::plural(count.totals.connections, "connection", "connections"),
+        );
+        if count.totals.failed > 0 {
+            text += &format!(", {} failed", number::count(count.totals.failed));
+        }
+        text
+    });
+    match used.each.len() {
+        1..=LISTED_AGENTS_MAX => Vec::from_iter(each).join("; "),
+        _ => sources(used),
+    }
 }
 
 /// Maximum number of agents that are listed individually. If there are more, they are summarized.

@@ -11,8 +11,9 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
     if change.is_factor() {
         return match metric {
             Metric::RatePerS => format!("{name} is {amount} as fast as {against}"),
-            Metric::CapacityPerS => {
-                format!("{name} serves {amount} as many requests per second as {against}")
+            capacity if capacity.is_capacity() => {
+                let served = capacity.rate_unit().noun();
+                format!("{name} serves {amount} as many {served} per second as {against}")
             }
             _ => format!(
                 "the {} of {name} is {amount} that of {against}",
@@ -27,9 +28,10 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
             let faster = if change.is_less() { "slower" } else { "faster" };
             format!("{name} is {amount} {faster} than {against}")
         }
-        Metric::CapacityPerS => {
+        capacity if capacity.is_capacity() => {
             let more = if change.is_less() { "fewer" } else { "more" };
-            format!("{name} serves {amount} {more} requests per second than {against}")
+            let served = capacity.rate_unit().noun();
+            format!("{name} serves {amount} {more} {served} per second than {against}")
         }
         Metric::ServerCpuUsPerRequest => {
             format!("{name} needs {amount} {more} server CPU per request than {against}")

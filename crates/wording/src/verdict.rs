@@ -143,7 +143,7 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
 /// States that the reference is better than all other variants.
 fn first_of(metric: Metric, reference: &str, variants: usize) -> String {
     match metric {
-        Metric::CapacityPerS => {
+        capacity if capacity.is_capacity() => {
             format!("{reference} has the highest capacity of {variants} variants.")
         }
         _ => format!("{reference} is the fastest of {variants} variants."),

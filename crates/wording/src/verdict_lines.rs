@@ -209,10 +209,7 @@ pub fn noise(verdict: &VerdictDocument) -> Option<String> {
         .find(|one| one.id == FindingId::NoisyMachine);
     let others = others.and_then(|one| one.text.split_once(". "));
     let others = others.map_or(String::new(), |(seen, _)| format!(" {seen}."));
-    let longer = if widest
-        .iter()
-        .all(|(metric, _)| *metric == Metric::CapacityPerS)
-    {
+    let longer = if widest.iter().all(|(metric, _)| metric.is_capacity()) {
         "searches (--search-time)"
     } else {
         "trials (--duration)"

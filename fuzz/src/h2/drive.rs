@@ -161,6 +161,11 @@ impl Client {
     fn note_common(&mut self, frame: CommonFrame<'_>) {
         match frame {
             CommonFrame::Head { tag, status } => self.note(ConnectionEvent::Head { tag, status }),
+            CommonFrame::Part { tag, bytes } => self.note(ConnectionEvent::Body { tag, bytes }),
+            CommonFrame::Trailers { tag, call } => {
+                self.note(ConnectionEvent::Trailers { tag });
+                self.note(ConnectionEvent::End { tag, call });
+            }
             CommonFrame::Rest { tag, bytes, call } => {
                 if !bytes.is_empty() {
                     self.note(ConnectionEvent::Body { tag, bytes });

@@ -98,6 +98,33 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "python3-django",
         source: None,
     },
+    Need {
+        name: "grpcio",
+        why: "the server of the tests of gRPC",
+        detection: Detection::PythonModule("grpc"),
+        package: "python3-grpcio",
+        source: None,
+    },
+    program(
+        "uvicorn",
+        "the application server of a login journey with a streamed answer",
+        &["uvicorn"],
+        "uvicorn",
+    ),
+    Need {
+        name: "FastAPI",
+        why: "the application of a login journey with a streamed answer",
+        detection: Detection::PythonModule("fastapi"),
+        package: "python3-fastapi",
+        source: None,
+    },
+    Need {
+        name: "websockets",
+        why: "an independent server of WebSockets",
+        detection: Detection::PythonModule("websockets"),
+        package: "python3-websockets",
+        source: None,
+    },
     program(
         "php-fpm",
         "the page that studies/nginx-http2 serves",

@@ -22,6 +22,7 @@ const BLOCKS: usize = 3;
 
 /// Runs the loads over both links, and compares the differences with the protocols' round trips.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
+    let prony = &prony.first();
     let folder = TemporaryFolder::new()?;
     let (plan, out) = (folder.path.join("plan.toml"), folder.path.join("out"));
     fs::write(&plan, plan_text(prony.path())).map_err(|e| e.to_string())?;

@@ -42,6 +42,7 @@ const NAMES: [&str; 4] = ["p50", "p90", "p99", "mean"];
 
 /// Runs the loads and compares the gaps that prony reports with those of the server.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
+    let prony = &prony.first();
     let loads: Result<Vec<_>, _> = (0..LOADS).map(|_| one_load(prony)).collect();
     Ok(figures(&loads?))
 }

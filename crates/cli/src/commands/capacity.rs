@@ -12,6 +12,7 @@ use prony_machine::system::this_machine;
 use prony_plan::capacity_goals::{CapacityGoals, GoalsRefusal};
 use prony_plan::probe_load::ProbeLoad;
 use prony_record::Record;
+use prony_record::number::RateUnit;
 use prony_report::{Document, number};
 use prony_stats::capacity::{
     CapacityCondition, CapacityDocument, Goal, ProbeReport, RATE_MIN, Search, SearchEnd,
@@ -28,6 +29,7 @@ use crate::live::capacity::{CapacityNotes, CapacityView};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::running_load::RunningLoad;
+use crate::schema::{self, SchemaReader};
 use crate::session::Session;
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts, terminal};
@@ -36,10 +38,12 @@ use crate::{command_line, gating, scripts, terminal};
 pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
     let goals = capacity_goals(arguments)?;
     let conditions = gating::parse_all("--fail-if", &arguments.fail_if, CapacityCondition::parse)?;
-    let load = load_settings(arguments)?;
+    let url = arguments.url.as_deref();
+    let described = schema::described(&load_settings(arguments)?, url, SchemaReader::Here)?;
+    let load = described.settings.clone();
     let spec = resolve_load(arguments.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
     if arguments.dry_run {
-        print_longest(arguments, &goals);
+        print_longest(arguments, &goals, spec.info().rate_unit());
         return Ok(Ending::Done);
     }
     let json = JsonOutput::open(arguments.json.as_deref())?;
@@ -146,7 +150,7 @@ fn load_settings(arguments: &CapacityArgs) -> Result<LoadSettings, Failure> {
     }
 }
 
-fn print_longest(arguments: &CapacityArgs, goals: &CapacityGoals) {
+fn print_longest(arguments: &CapacityArgs, goals: &CapacityGoals, unit: RateUnit) {
     let first = goals.search(0, None);
     let later = goals.search(0, Some(1.0));
     let repeats = f64::from(arguments.repeats);
@@ -162,7 +166,7 @@ fn print_longest(arguments: &CapacityArgs, goals: &CapacityGoals) {
             arguments.repeats,
             number::span(usual_s),
             number::span(repeats * usual_s),
-            number::rate(first.rate_of_usual_time())
+            unit.rate(first.rate_of_usual_time())
         ),
         None => format!(
             "{} searches, at most {longest} in total\n",
@@ -275,7 +279,7 @@ impl SearchWatcher<'_> {
                 let text = probe_text(probe);
                 let known = match bracket {
                     (None, None) => String::new(),
-                    bracket => format!("; {}", between(bracket)),
+                    bracket => format!("; {}", between(bracket, probe.rate_unit)),
                 };
                 self.session
                     .progress()
@@ -293,9 +297,10 @@ impl SearchWatcher<'_> {
 
     /// Reports the result of search number `search`, counted from 1, to the live view.
     fn search_ended(&self, search: u64, report: &SearchReport) {
+        let unit = report.rate_unit();
         let capacity = match report.capacity_per_s() {
-            Some(capacity) => number::rate(capacity),
-            None => between((report.met_per_s, report.unmet_per_s)),
+            Some(capacity) => unit.rate(capacity),
+            None => between((report.met_per_s, report.unmet_per_s), unit),
         };
         let probes = number::plural(report.probes.len() as u64, "probe", "probes");
         self.notes
@@ -306,12 +311,15 @@ impl SearchWatcher<'_> {
 /// Formats the result of a probe as one line.
 fn probe_text(probe: &ProbeReport) -> String {
     match probe.rate_per_s {
-        None => format!("{} in a closed loop", number::rate(probe.achieved_per_s)),
+        None => format!(
+            "{} in a closed loop",
+            probe.rate_unit.rate(probe.achieved_per_s)
+        ),
         Some(rate) => {
             let met = if probe.met { "met" } else { "not met" };
             format!(
                 "{} {met}: {}",
-                number::rate(rate),
+                probe.rate_unit.rate(rate),
                 prony_wording::capacity::readings(probe)
             )
         }
@@ -355,7 +363,8 @@ fn print_ending(
         let reached_per_s = closed_loops
             .map(|probe| probe.achieved_per_s)
             .reduce(f64::min);
-        if let Some(hint) = length_hint(below_per_s, reached_per_s, &goals.search(0, None)) {
+        let rates = (below_per_s, reached_per_s, document.rate_unit());
+        if let Some(hint) = length_hint(rates, &goals.search(0, None)) {
             progress.warn(hint);
         }
     }
@@ -380,8 +389,7 @@ fn print_ending(
 /// one that failed. The suggested length suits a tenth of the failed rate or half of the closed
 /// loop's rate, whichever is lower.
 fn length_hint(
-    below_per_s: f64,
-    reached_per_s: Option<f64>,
+    (below_per_s, reached_per_s, unit): (f64, Option<f64>, RateUnit),
     settings: &SearchSettings,
 ) -> Option<String> {
     if below_per_s < settings.rate_min() || settings.rate_min() <= RATE_MIN {
@@ -400,17 +408,17 @@ fn length_hint(
     Some(format!(
         "{option} {time} is long enough for rates of {} and above; a lower percentile needs \
          less time",
-        number::rate(rate)
+        unit.rate(rate)
     ))
 }
 
 /// Returns a clause that explains why the result doesn't decide a condition.
 fn inconclusive_reason(document: &CapacityDocument) -> String {
     if let Some(per_s) = document.at_least_per_s {
-        let bound = number::rate(per_s);
+        let bound = document.rate_unit().rate(per_s);
         format!("only a lower bound is known: the capacity is {bound} or higher")
     } else if let Some(per_s) = document.below_per_s {
-        let bound = number::rate(per_s);
+        let bound = document.rate_unit().rate(per_s);
         format!("only an upper bound is known: the capacity is below {bound}")
     } else {
         "the limit is within the interval".to_owned()
@@ -457,23 +465,30 @@ mod tests {
         };
         let one_second = settings(Some(1.0));
         assert_eq!(
-            length_hint(100_000.0, Some(1_000.0), &one_second).as_deref(),
+            length_hint((100_000.0, Some(1_000.0), RateUnit::Requests), &one_second).as_deref(),
             Some(
                 "--probe 3m20s is long enough for rates of 500 req/s and above; a lower percentile needs \
                  less time"
             )
         );
         assert_eq!(
-            length_hint(100_000.0, Some(90_000.0), &one_second).as_deref(),
+            length_hint((100_000.0, Some(90_000.0), RateUnit::Requests), &one_second).as_deref(),
             Some(
                 "--probe 10s is long enough for rates of 10,000 req/s and above; a lower percentile needs \
                  less time"
             )
         );
-        let hint = length_hint(7_000.0, Some(1_000.0), &settings(None)).unwrap();
+        let hint = length_hint(
+            (7_000.0, Some(1_000.0), RateUnit::Requests),
+            &settings(None),
+        )
+        .unwrap();
         assert!(hint.starts_with("--search-time "), "{hint}");
         // The rate that failed is below the lowest rate that a probe can judge, so a longer probe
         // would not help.
-        assert_eq!(length_hint(50_000.0, Some(60_000.0), &one_second), None);
+        assert_eq!(
+            length_hint((50_000.0, Some(60_000.0), RateUnit::Requests), &one_second),
+            None
+        );
     }
 }

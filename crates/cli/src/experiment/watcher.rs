@@ -228,10 +228,11 @@ impl<'a> ExperimentWatcher<'a> {
 
 /// Formats a probe of a capacity search and the current bracket as one line.
 fn probe_line(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
+    let unit = probe.rate_unit;
     let offered = match probe.rate_per_s {
-        Some(per_s) => format!("probe at {}", number::rate(per_s)),
+        Some(per_s) => format!("probe at {}", unit.rate(per_s)),
         None => {
-            let achieved = number::rate(probe.achieved_per_s);
+            let achieved = unit.rate(probe.achieved_per_s);
             return format!("closed loop: {achieved}");
         }
     };
@@ -239,13 +240,13 @@ fn probe_line(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> Strin
     let figure = number::rate_figure;
     let range = match bracket {
         (Some(met), Some(unmet)) if met < unmet => {
-            format!("; between {} and {}", figure(met), number::rate(unmet))
+            format!("; between {} and {}", figure(met), unit.rate(unmet))
         }
         (Some(met), Some(unmet)) => {
-            format!("; around {} to {}", figure(unmet), number::rate(met))
+            format!("; around {} to {}", figure(unmet), unit.rate(met))
         }
-        (Some(met), None) => format!("; above {}", number::rate(met)),
-        (None, Some(unmet)) => format!("; below {}", number::rate(unmet)),
+        (Some(met), None) => format!("; above {}", unit.rate(met)),
+        (None, Some(unmet)) => format!("; below {}", unit.rate(unmet)),
         (None, None) => String::new(),
     };
     format!(
@@ -258,15 +259,16 @@ fn probe_line(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> Strin
 fn trial_line(name: &str, result: &TrialResult) -> String {
     let block = result.block;
     if let Some(search) = &result.search {
+        let unit = search.rate_unit();
         let capacity = match search.outcome() {
             Some(SearchOutcome::Capacity { per_s }) => {
-                format!("capacity {}", number::rate(per_s))
+                format!("capacity {}", unit.rate(per_s))
             }
             Some(SearchOutcome::AtLeast { per_s, .. }) => {
-                format!("capacity ≥ {}", number::rate(per_s))
+                format!("capacity ≥ {}", unit.rate(per_s))
             }
             Some(SearchOutcome::Below { per_s } | SearchOutcome::Unmet { per_s }) => {
-                format!("capacity < {}", number::rate(per_s))
+                format!("capacity < {}", unit.rate(per_s))
             }
             None => "no request succeeded".to_owned(),
         };

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use prony_record::number::RateUnit;
 use prony_report::number;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,12 +14,14 @@ use super::{Theme, panels};
 
 /// Maximum number of finished probes that are kept.
 const STEPS_MAX: usize = 40;
-/// Width of the rate column, in cells.
-const RATE_CELLS: u16 = 14;
+/// Width of the rate column, in cells, for requests and for journeys.
+const RATE_CELLS: [u16; 2] = [14, 18];
 
-/// Bracket, current rate and finished probes of a search. All rates are in requests per second.
+/// Bracket, current rate and finished probes of a search.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bracket {
+    /// Subject of the rates.
+    pub(crate) unit: RateUnit,
     /// The highest rate that met the goals so far, and the lowest rate that did not.
     pub(crate) ends: (Option<f64>, Option<f64>),
     /// Rate of the current probe. `None` between probes and during a closed-loop probe.
@@ -51,13 +54,13 @@ impl Bracket {
 
     /// Formats both ends of the bracket, one line each.
     pub(super) fn words(&self) -> [Line<'static>; 2] {
-        let line = |name: &str, rate: Option<f64>| Line::from(format!("{name} {}", rate_of(rate)));
+        let line = |name: &str, rate| Line::from(format!("{name} {}", self.rate_of(rate)));
         [line("met:", self.ends.0), line("not met:", self.ends.1)]
     }
-}
 
-fn rate_of(rate: Option<f64>) -> String {
-    rate.map_or("–".to_owned(), number::rate)
+    fn rate_of(&self, rate: Option<f64>) -> String {
+        rate.map_or("–".to_owned(), |rate| self.unit.rate(rate))
+    }
 }
 
 /// Draws the rates, and one line for each recent probe, as many as fit.
@@ -78,7 +81,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: 
     let [rates, steps] =
         Layout::vertical([Constraint::Length(3), Constraint::Fill(1)]).areas(inner);
     let row = |name: &'static str, rate: Option<f64>, style| {
-        let rate = Line::from(rate_of(rate)).right_aligned();
+        let rate = Line::from(bracket.rate_of(rate)).right_aligned();
         Row::new([
             Cell::new(name).style(theme.dim()),
             Cell::new(rate).style(style),
@@ -89,7 +92,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: 
         row(names[1], bracket.ends.1, theme.odd()),
         row(names[2], bracket.probe_per_s, theme.strong()),
     ];
-    let widths = [Constraint::Fill(1), Constraint::Length(RATE_CELLS)];
+    let cells = RATE_CELLS[usize::from(!bracket.unit.is_requests())];
+    let widths = [Constraint::Fill(1), Constraint::Length(cells)];
     frame.render_widget(Table::new(rows, widths), rates);
     let width = usize::from(steps.width);
     // Two lines are reserved for the current probe and the scale.

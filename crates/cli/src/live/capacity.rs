@@ -56,6 +56,7 @@ impl CapacityNotes {
     ) {
         let mut inner = self.lock();
         inner.state.probes_begun += 1;
+        inner.state.bracket.unit = running_load.info().rate_unit();
         inner.state.bracket.probe_per_s = rate_per_s;
         inner.state.is_probing = true;
         inner.follower = Some(LoadFollower::new(running_load, planned, &[]));

@@ -1,6 +1,5 @@
 //! The page that the live view of `prony capacity` draws.
 
-use prony_report::number;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
@@ -91,7 +90,7 @@ fn probe(state: &CapacityState) -> String {
         return "waiting until the server is idle".to_owned();
     }
     let rate = match state.bracket.probe_per_s {
-        Some(rate) => number::rate(rate),
+        Some(rate) => state.bracket.unit.rate(rate),
         None => "a closed loop".to_owned(),
     };
     let figures = state.load.as_ref();

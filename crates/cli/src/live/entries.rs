@@ -8,6 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
 
 use super::Theme;
+use super::follower::LoadFigures;
 use super::panels::titled;
 
 /// Minimum terminal height at which the panel is shown.
@@ -24,7 +25,8 @@ pub(super) fn rows(entries: &[EntryResult], terminal_height: u16) -> u16 {
 }
 
 /// Draws one row for each entry.
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, entries: &[EntryResult], theme: Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
+    let entries = &figures.worst_entries;
     if area.is_empty() {
         return;
     }
@@ -62,8 +64,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, entries: &[EntryResult], t
         Constraint::Length(10),
         Constraint::Length(10),
     ];
+    let title = match figures.info.steps {
+        0 => "worst entries",
+        _ => "steps of the journey",
+    };
     let table = Table::new(entries.iter().map(row), widths)
         .header(Row::new(headings).style(theme.dim()))
-        .block(titled("worst entries", theme));
+        .block(titled(title, theme));
     frame.render_widget(table, area);
 }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use prony_load::WorkerUtilization;
+use prony_record::number::RateUnit;
 use prony_record::{
-    Distribution, EntryResult, EntryResults, Finding, HALF_SECOND, LoadInfo, Nanos, Outcome,
-    RateProfile,
+    Distribution, EntryGrouping, EntryResult, EntryResults, Finding, HALF_SECOND, JourneyCounts,
+    LoadInfo, Nanos, Outcome, RateProfile,
 };
 
 use super::agents::AgentStates;
@@ -47,6 +48,8 @@ pub(crate) struct LoadFigures {
     pub(crate) is_ok_known: bool,
     /// Offered rate over the same span as `ok_per_s`; open loop only.
     pub(crate) offered_per_s: Option<f64>,
+    /// Journeys of virtual users; `None` for other loads.
+    pub(crate) journeys: Option<JourneyFigures>,
     /// Events of streamed responses; `None` for other loads.
     pub(crate) events: Option<EventFigures>,
     /// HTTP bytes received per second, over the last second.
@@ -59,7 +62,8 @@ pub(crate) struct LoadFigures {
     pub(crate) outcomes: Vec<(Outcome, u64)>,
     /// Number of responses in the measured part, by status code.
     pub(crate) statuses: Vec<(u16, u64)>,
-    /// The list entries with the worst results; empty if there is only one entry.
+    /// The list entries with the worst results, or the first steps of the journey; empty if there is
+    /// only one entry.
     pub(crate) worst_entries: Vec<EntryResult>,
     /// Number of requests in flight.
     pub(crate) in_flight: u64,
@@ -95,6 +99,17 @@ pub(crate) struct TimesPoint {
     pub(crate) p50_us: f64,
     /// The 99th percentile.
     pub(crate) p99_us: f64,
+}
+
+/// Journeys of virtual users.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct JourneyFigures {
+    /// Completed journeys per second, over the results that were published last.
+    pub(crate) per_s: f64,
+    /// Journeys of the measured part by their ends.
+    pub(crate) counts: JourneyCounts,
+    /// Times of the completed journeys in the whole measured part.
+    pub(crate) times: TimePercentiles,
 }
 
 /// Events of streamed responses.
@@ -336,6 +351,13 @@ impl LoadFollower {
                 events.per_s = delta.events.events as f64 / length_s;
             }
         }
+        if self.figures.info.steps > 0 {
+            let length_s = delta.length().as_secs_f64();
+            let journeys = self.figures.journeys.get_or_insert_default();
+            if length_s > 0.0 {
+                journeys.per_s = delta.journeys.completed as f64 / length_s;
+            }
+        }
         self.update_history();
         if delta.response_time.count() > 0 {
             let at = |quantile| delta.response_time.quantile(quantile).0.as_micros_f64();
@@ -396,16 +418,27 @@ impl LoadFollower {
             events.first_event = TimePercentiles::of(&all.events.first_event);
             events.event_gap = TimePercentiles::of(&all.events.event_gap);
         }
+        if let Some(journeys) = &mut figures.journeys {
+            journeys.counts = all.journeys;
+            journeys.times = TimePercentiles::of(&all.journey_time);
+        }
         figures.outcomes = all.outcomes.happened().collect();
         figures.statuses = all.statuses.iter().collect();
         if let Some(list) = &figures.info.entries {
             let entries = EntryResults::of(list, &all.entries, all.length());
-            let worst = prony_report::worst_entries(&entries, WORST_ENTRIES);
-            figures.worst_entries = worst.into_iter().cloned().collect();
+            let shown = match entries.grouping {
+                EntryGrouping::Step => entries.rows().take(WORST_ENTRIES).collect(),
+                _ => prony_report::worst_entries(&entries, WORST_ENTRIES),
+            };
+            figures.worst_entries = shown.into_iter().cloned().collect();
         }
         figures.in_flight = so_far.in_flight;
         figures.connections_opened = all.connections_opened;
-        figures.waiting = waiting_requests(figures, all.started, so_far.reaches);
+        let started = match figures.info.rate_unit() {
+            RateUnit::Requests | RateUnit::Connections | RateUnit::Messages => all.started,
+            RateUnit::Journeys => all.journeys.begun,
+        };
+        figures.waiting = waiting_requests(figures, started, so_far.reaches);
     }
 
     /// Updates the CPU usage of the last few seconds.

@@ -91,7 +91,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
         .areas(tables);
     panels::times(frame, times, figures, theme);
     panels::outcomes(frame, outcomes, figures, theme);
-    entries::draw(frame, entries_area, &figures.worst_entries, theme);
+    entries::draw(frame, entries_area, figures, theme);
     let sources = panels::load_sources(figures, (area.width / 2).max(GENERATOR_WIDTH), theme);
     let right = match area.width {
         ..100 => Constraint::Length(sources.width() as u16),

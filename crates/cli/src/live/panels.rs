@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use prony_record::number::RateUnit;
 use prony_record::{HALF_SECOND, Outcome, RateProfile, Severity};
 use prony_report::number;
 use prony_report::table::lines_of as wrapped_lines;
@@ -59,9 +60,12 @@ pub(super) fn gauge(
 pub(super) fn load_kind(figures: &LoadFigures, width: u16) -> String {
     let info = &figures.info;
     let mut parts = vec![match (info.rate_per_s, info.stages.as_slice()) {
-        (Some(rate), _) => format!("open loop, {}", number::rate(rate)),
+        (Some(rate), _) => format!("open loop, {}", info.rate_unit().rate(rate)),
         (None, []) => "closed loop".to_owned(),
-        (None, stages) => format!("open loop, {}", number::rate_stages(stages)),
+        (None, stages) => format!(
+            "open loop, {}",
+            number::rate_stages(stages, info.rate_unit())
+        ),
     }];
     parts.extend(
         info.arrivals
@@ -144,10 +148,16 @@ pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
         let ended = figures.outcomes.iter();
         let ended = ended.filter(|(it, _)| *it == Outcome::Ok || it.is_failure());
         let done = ended.map(|(_, count)| count).sum::<u64>().min(limit);
+        let (unit, journeys) = (figures.info.rate_unit(), figures.journeys);
+        let done = match unit {
+            RateUnit::Requests | RateUnit::Connections | RateUnit::Messages => done,
+            RateUnit::Journeys => journeys.map_or(0, |it| it.counts.completed + it.counts.failed),
+        };
         let words = format!(
-            "{phase}: {} of {} requests, {elapsed}",
+            "{phase}: {} of {} {}, {elapsed}",
             number::count(done),
-            number::count(limit)
+            number::count(limit),
+            unit.noun()
         );
         return (words, Some(done as f64 / limit.max(1) as f64));
     }
@@ -195,20 +205,28 @@ pub(super) fn rate(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'sta
     };
     let rate = format!("{} {counted}", number::rate(figures.ok_per_s));
     let mut parts = vec![Span::styled(rate, theme.strong())];
+    let (mut ok_per_s, mut offered_noun) = (figures.ok_per_s, "");
+    if let Some(journeys) = &figures.journeys {
+        (ok_per_s, offered_noun) = (journeys.per_s, " journeys");
+        parts.push(Span::raw(RateUnit::Journeys.rate(journeys.per_s)));
+    }
     if let Some(offered) = figures.offered_per_s {
-        let share = figures.ok_per_s / offered.max(f64::MIN_POSITIVE);
+        let share = ok_per_s / offered.max(f64::MIN_POSITIVE);
         parts.push(Span::raw(format!(
-            "{} of {} offered",
+            "{} of {}{offered_noun} offered",
             number::share(share),
             number::rate_figure(offered),
         )));
     }
+    let p99 = |times: &TimePercentiles| match (times.count, times.percentiles[2]) {
+        (0, _) => "–".to_owned(),
+        (_, (us, true)) => format!("≥ {}", number::time(us)),
+        (_, (us, false)) => number::time(us),
+    };
+    if let Some(journeys) = &figures.journeys {
+        parts.push(Span::raw(format!("p99 {} each", p99(&journeys.times))));
+    }
     if let Some(events) = &figures.events {
-        let p99 = |times: &TimePercentiles| match (times.count, times.percentiles[2]) {
-            (0, _) => "–".to_owned(),
-            (_, (us, true)) => format!("≥ {}", number::time(us)),
-            (_, (us, false)) => number::time(us),
-        };
         let per_s = number::rate_figure(events.per_s);
         parts.push(Span::raw(format!("{per_s} events/s")));
         parts.push(Span::raw(format!(
@@ -236,7 +254,8 @@ pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     let end = shown_until(figures);
     let mut offered = Vec::new();
     let mut title = "responses per second: ⠒ ok, x failed".to_owned();
-    if let Some(rate) = &figures.rate {
+    // The schedule of journeys says nothing about the rate of requests.
+    if let Some(rate) = figures.rate.as_ref().filter(|_| figures.journeys.is_none()) {
         title += ", - offered";
         let at = |column: usize| end * column as f64 / columns.max(1) as f64;
         offered.extend((0..columns).map(|column| (at(column), rate.rate_at(at(column)))));
@@ -314,10 +333,11 @@ pub(super) fn times_against_rate(
         (&p99[..], SLOW, GraphType::Scatter, theme.odd()),
         (&[], Marker::Dot, GraphType::Scatter, theme.dim()),
     ];
-    let title = "response time by offered requests per second: ⠒ p50, ^ p99";
+    let offered = figures.info.rate_unit().noun();
+    let title = format!("response time by offered {offered} per second: ⠒ p50, ^ p99");
     let highest = figures.rate.as_ref().map_or(1.0, RateProfile::highest);
     let x_axis: HorizontalAxis = (highest, number::rate_figure);
-    chart(frame, area, (title, x_axis), lines, number::time, theme);
+    chart(frame, area, (&title, x_axis), lines, number::time, theme);
 }
 
 /// Formats a time in seconds for the horizontal axis.
@@ -441,21 +461,22 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     let statuses = statuses
         .into_iter()
         .map(|(status, n)| ((" ", theme.dim()), format!("status {status}"), n));
-    let lines: Vec<_> = outcomes.chain(statuses).collect();
+    let of_requests = outcomes.chain(statuses);
+    let of_requests = of_requests.map(|(style, name, n)| (style, name, n, all));
+    let lines: Vec<_> = of_requests.chain(journey_rows(figures, theme)).collect();
     let room = usize::from(area.height).saturating_sub(1);
     let shown = if lines.len() > room {
         room.saturating_sub(1)
     } else {
         lines.len()
     };
-    let share = |n: u64| number::share(n as f64 / all.max(1) as f64);
-    let widest = |text: &dyn Fn(u64) -> String| {
-        let widths = lines.iter().map(|(.., n)| text(*n).len());
+    let share = |n: u64, all: u64| number::share(n as f64 / all.max(1) as f64);
+    let width_of = |widths: &mut dyn Iterator<Item = usize>| {
         u16::try_from(widths.max().unwrap_or(0)).unwrap_or(20)
     };
-    let counts = widest(&number::count);
-    let shares = widest(&share);
-    let names = lines.iter().map(|(_, name, _)| name.len()).max();
+    let counts = width_of(&mut lines.iter().map(|(.., n, _)| number::count(*n).len()));
+    let shares = width_of(&mut lines.iter().map(|(.., n, all)| share(*n, *all).len()));
+    let names = lines.iter().map(|(_, name, ..)| name.len()).max();
     // The mark and the spaces between the columns take four cells.
     let with_shares = names.unwrap_or(0) + usize::from(counts + shares) + 4;
     let shares = if with_shares > usize::from(area.width) {
@@ -465,12 +486,12 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     };
     let mut rows: Vec<Row<'_>> = lines[..shown]
         .iter()
-        .map(|((mark, style), name, n)| {
+        .map(|((mark, style), name, n, all)| {
             Row::new([
                 Cell::new(*mark).style(*style),
                 Cell::new(name.clone()).style(*style),
                 Cell::new(Line::from(number::count(*n)).right_aligned()),
-                Cell::new(Line::from(share(*n)).right_aligned()),
+                Cell::new(Line::from(share(*n, *all)).right_aligned()),
             ])
         })
         .collect();
@@ -486,6 +507,30 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     ];
     let table = Table::new(rows, widths).block(titled("outcomes", theme));
     frame.render_widget(table, area);
+}
+
+/// A row of the table of outcomes: a mark with its style, a name, a count, and the count of which it
+/// is a share.
+type OutcomeRow = ((&'static str, Style), String, u64, u64);
+
+/// The rows about journeys; none for other loads.
+fn journey_rows(figures: &LoadFigures, theme: Theme) -> Vec<OutcomeRow> {
+    let Some(journeys) = &figures.journeys else {
+        return Vec::new();
+    };
+    let counts = journeys.counts;
+    let begun = counts.begun.saturating_sub(counts.unmeasured);
+    let failed = match counts.failed {
+        0 => (" ", theme.good()),
+        _ => ("x", theme.bad()),
+    };
+    let rows = [
+        ((" ", Style::new()), "journeys begun", begun),
+        ((" ", theme.good()), "journeys completed", counts.completed),
+        (failed, "journeys failed", counts.failed),
+    ];
+    rows.map(|(style, name, n)| (style, name.to_owned(), n, begun))
+        .into()
 }
 
 /// Formats the numbers of requests in flight, of waiting requests and of opened connections.

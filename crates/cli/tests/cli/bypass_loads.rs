@@ -540,3 +540,39 @@ fn streams_of_events_are_read() {
         }
     });
 }
+
+#[test]
+fn journeys_take_their_steps() {
+    on_link(1, |far| {
+        let workdir = Workdir::new();
+        let origin = origin(far, &workdir);
+        workdir.write(
+            "journey.toml",
+            "[[step]]\nname = \"log in\"\nurl = \"/echo\"\nbody = '{\"token\": \"t 1\"}'\n\
+             capture.token = { json = \"/token\" }\n\
+             [[step]]\nname = \"order\"\nurl = \"/echo\"\nform = { token = \"{{ token }}\" }\n\
+             expect_body = \"token=t%201\"\nthink = \"2ms\"\n",
+        );
+        for version in ["1.1", "2"] {
+            let url = origin.url("/");
+            let words = [
+                "--http",
+                version,
+                "--steps",
+                "journey.toml",
+                "-c",
+                "4",
+                "-n",
+                "30",
+                "--json",
+                "-",
+                &url,
+            ];
+            let output = load(&workdir, &words).expect(0);
+            let record: prony_record::Record = serde_json::from_str(&output.out).unwrap();
+            let journeys = record.journeys.unwrap();
+            assert_eq!((journeys.completed, journeys.failed), (30, 0), "{version}");
+            assert_eq!((record.totals.ok, record.load.io.as_str()), (60, "xdp"));
+        }
+    });
+}

@@ -1,6 +1,6 @@
 //! Journeys of several steps, and steps from recorded requests.
 
-use prony_record::{EntryGrouping, Record};
+use prony_record::{EntryGrouping, HalfSecondJourneys, Record};
 
 use crate::fleet_loads::FleetSetup;
 use crate::running::{Origin, Workdir, check_schema};
@@ -66,6 +66,8 @@ fn a_load_reports_its_journeys_and_steps() {
         "r.json",
         "--html",
         "r.html",
+        "--csv",
+        "r.csv",
         "--require",
         "journeys.completed>=20",
         "--fail-if",
@@ -91,6 +93,27 @@ fn a_load_reports_its_journeys_and_steps() {
     let record = Record::from_json(&workdir.read("r.json")).unwrap();
     check_journeys(&record);
     assert_eq!(record.totals.ok, 60);
+    let of_series = |count: fn(&HalfSecondJourneys) -> u64| -> u64 {
+        let series = record.series.iter();
+        series.map(|it| count(&it.journeys.unwrap())).sum()
+    };
+    assert_eq!(
+        (of_series(|it| it.completed), of_series(|it| it.failed)),
+        (20, 0)
+    );
+    assert!(workdir.read("r.csv").starts_with("t_s,"));
+    assert!(workdir.read("r.csv").contains(",journeys_completed,"));
+    let metrics = workdir.run(&["report", "r.json", "--openmetrics", "-"]);
+    let metrics = metrics.expect(0).out;
+    for line in [
+        "prony_journeys_begun_total 20",
+        "prony_journeys_total{end=\"completed\"} 20",
+        "prony_journeys_total{end=\"failed\"} 0",
+        "prony_step_requests_total{step=\"login\",result=\"ok\"} 20",
+        "prony_journey_time_seconds_count 20",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+    }
     assert!(workdir.read("r.html").contains("20 journeys: 20 completed"));
     let again = workdir.run(&["report", "r.json"]).expect(0);
     assert!(
@@ -107,6 +130,77 @@ fn a_load_reports_its_journeys_and_steps() {
         output.out
     );
     assert!(output.out.contains("20 failed (100%)"), "{}", output.out);
+    let failed = "prony_step_requests_total{step=\"login\",result=\"failed\"} 20";
+    let metrics = workdir.run(&["report", "r.json", "--openmetrics", "-"]);
+    assert!(metrics.expect(1).out.contains(failed));
+}
+
+#[test]
+fn the_capacity_of_a_journey_is_a_rate_of_journeys() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    write_steps(&workdir);
+    let url = origin.url("/");
+    let words = [
+        "capacity",
+        "--goal",
+        "journeys.failed<50%",
+        "--max-rate",
+        "100",
+        "--probe",
+        "1s",
+        "--steps",
+        "journey.toml",
+        "--data",
+        "users.csv",
+        "--json",
+        "c.json",
+        &url,
+    ];
+    let printed = workdir.run(&words).expect(0);
+    let bound = ": ≥ 100 journeys/s. This is the highest permitted rate.";
+    assert!(printed.out.contains(bound), "{}", printed.out);
+    assert!(!printed.err.contains("req/s"), "{}", printed.err);
+    let document = workdir.json("c.json");
+    check_schema("prony.capacity-1.schema.json", &document);
+    let probe = &document["searches"][0]["probes"][1];
+    assert_eq!(probe["rate_unit"], "journeys");
+}
+
+#[test]
+fn a_step_whose_variable_was_not_captured_fails_by_name() {
+    let workdir = Workdir::new();
+    let origin = Origin::tcp(&workdir);
+    let steps = "[[step]]\nname = \"maybe\"\nurl = \"/echo\"\nbody = \"t\"\nwhen = \"50%\"\n\
+                 capture.token = { regex = \"t\" }\n\
+                 [[step]]\nname = \"use\"\nurl = \"/?{{ token }}\"\n";
+    workdir.write("journey.toml", steps);
+    let url = origin.url("/");
+    let words = [
+        "load",
+        "--steps",
+        "journey.toml",
+        "-c",
+        "2",
+        "-n",
+        "40",
+        "--json",
+        "r.json",
+        &url,
+    ];
+    let output = workdir.run(&words).expect(0);
+    let reason = "{{ token }} has";
+    assert!(output.out.contains(reason), "{}", output.out);
+    let record = Record::from_json(&workdir.read("r.json")).unwrap();
+    record.totals.check().unwrap();
+    let journeys = record.journeys.as_ref().unwrap();
+    assert_eq!(journeys.completed + journeys.failed, 40);
+    assert!(
+        journeys.completed > 5 && journeys.failed > 5,
+        "{journeys:?}"
+    );
+    let steps = &record.entries.as_ref().unwrap().each;
+    assert_eq!((steps[0].failed, steps[1].failed), (0, journeys.failed));
 }
 
 #[test]
@@ -163,6 +257,14 @@ fn comparisons_alternate_between_journeys() {
         check_schema("prony.verdict-1.schema.json", &verdict);
         let rate = &verdict["variants"][1]["metrics"]["journeys_per_s"]["median"];
         assert!(rate.as_f64().unwrap() > 0.0, "{verdict}");
+        // The second step has a think time, so the number of users determines the rate.
+        let compared = &verdict["comparisons"][0]["metric"];
+        assert_eq!(compared, "journey_p99_us");
+        assert!(
+            output.out.contains("Steps of the journey"),
+            "{}",
+            output.out
+        );
         for name in ["old", "new"] {
             let json = workdir.read(&format!("{dir}/trials/1-{name}/record.json"));
             check_journeys(&Record::from_json(&json).unwrap());

@@ -18,7 +18,7 @@ mod tests;
 
 use std::time::Duration;
 
-use prony_load::{HttpVersion, IoChoice};
+use prony_load::{HttpVersion, IoChoice, has_streamed_responses};
 use prony_plan::{Interleave, LoadModel, Plan, ResolvedVariant};
 use prony_record::number;
 use prony_stats::TrialMode;
@@ -91,7 +91,7 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
             "{load} has think times, which slices would interrupt"
         ));
     }
-    if let Some(load) = all.loads(|variant| variant.load.settings.events.is_some()) {
+    if let Some(load) = all.loads(|variant| has_streamed_responses(&variant.load.settings)) {
         return Some(format!(
             "{load} has streamed responses, which slices would interrupt"
         ));

@@ -31,6 +31,7 @@ pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding
         reason,
         goals: goals.to_vec(),
         per_s,
+        rate_unit: Some(search.rate_unit()).filter(|unit| !unit.is_requests()),
         readings: match reason {
             UnknownCapacity::Unmet => lowest_readings(search),
             _ => None,

@@ -18,7 +18,7 @@ pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
 /// any single rate.
 pub(crate) fn of_search(search: &SearchReport) -> Values {
     let capacity = search.capacity_per_s();
-    let capacity = capacity.map(|per_s| (Metric::CapacityPerS, per_s));
+    let capacity = capacity.map(|per_s| (Metric::capacity_of(search.rate_unit()), per_s));
     capacity.into_iter().collect()
 }
 

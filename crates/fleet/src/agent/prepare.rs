@@ -80,7 +80,9 @@ pub(super) fn resolve(
         ..LoadScope::default()
     };
     let rate = options.rate_profile();
-    let connections = options.connections();
+    let connections = options
+        .connections()
+        .saturating_add(options.idle.unwrap_or(0));
     let resolved = options.resolve_within(load.url.as_deref(), &scope);
     let mut spec = resolved.map_err(|error| {
         let refusal = refused
@@ -131,6 +133,8 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), F
         // The coordinator sends the steps, not their file.
         ("--steps", &mut options.steps),
         ("--data", &mut options.data),
+        ("--proto", &mut options.proto),
+        ("--protoset", &mut options.protoset),
         ("--ca", &mut options.ca),
         ("--cert", &mut options.cert),
         ("--key", &mut options.key),

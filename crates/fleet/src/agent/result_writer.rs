@@ -132,6 +132,8 @@ impl ResultWriter {
             negotiated: Negotiated::default(),
             quic: None,
             sources: None,
+            addresses: None,
+            idle: None,
             findings: Vec::new(),
             started_at: String::new(),
         };
@@ -182,6 +184,8 @@ impl ResultWriter {
         end.negotiated = loaded.record.negotiated;
         end.quic = loaded.record.quic;
         end.sources = loaded.record.sources;
+        end.idle = loaded.record.idle;
+        end.addresses = loaded.record.addresses;
         let findings = loaded.record.findings.into_iter();
         end.findings
             .extend(findings.map(|it| self.with_agent_name(it, &end.generator)));

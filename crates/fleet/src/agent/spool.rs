@@ -185,6 +185,8 @@ pub(super) fn close(path: &Path) -> Result<(), SpoolError> {
             negotiated: Negotiated::default(),
             quic: None,
             sources: None,
+            addresses: None,
+            idle: None,
             findings: vec![Finding::about(subject, Severity::Error, &killed)],
             started_at: String::new(),
         })),

@@ -60,6 +60,8 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
     for (key, path) in [
         ("body_file", &mut settings.body_file),
         ("data", &mut settings.data),
+        ("proto", &mut settings.proto),
+        ("protoset", &mut settings.protoset),
         ("ca", &mut settings.ca),
         ("cert", &mut settings.cert),
         ("key", &mut settings.key),

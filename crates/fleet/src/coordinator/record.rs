@@ -51,6 +51,10 @@ pub(super) fn build(
             sum
         });
     record.sources = summary::sources(ends().filter_map(|end| end.sources.as_ref()));
+    for idle in ends().filter_map(|end| end.idle.as_ref()) {
+        record.idle.get_or_insert_default().merge(idle);
+    }
+    record.addresses = summary::sources(ends().filter_map(|end| end.addresses.as_ref()));
     let fleet = fleet(manifest, collector);
     record.findings = findings::all_findings(manifest, collector, in_flight, after);
     record.fleet = Some(fleet);
@@ -77,6 +81,7 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
     if !in_flight.is_empty() {
         // Only lost agents have requests in flight, and these were just counted.
         all.entries.end_in_flight();
+        all.journeys.end_under_way();
     }
     in_flight
 }

@@ -114,6 +114,7 @@ pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<S
     sum.given = match first.kind.as_str() {
         // The PROXY headers of all agents name the same addresses.
         "told" => first.given,
+        "server" => sum.used,
         _ => each.iter().map(|one| one.given).sum(),
     };
     for beyond in each.iter().filter_map(|one| one.beyond.as_ref()) {

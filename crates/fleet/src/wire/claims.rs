@@ -74,6 +74,8 @@ pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
         negotiated: bounded(&claimed.negotiated).unwrap_or_default(),
         quic: claimed.quic.as_ref().and_then(bounded),
         sources: claimed.sources.as_ref().and_then(sources),
+        idle: claimed.idle.as_ref().and_then(bounded),
+        addresses: claimed.addresses.as_ref().and_then(sources),
         findings: findings(claimed.findings),
         started_at: if is_moment {
             claimed.started_at
@@ -187,6 +189,8 @@ mod tests {
                 ..QuicUse::default()
             }),
             sources: Some(source_use(8)),
+            addresses: Some(source_use(8)),
+            idle: None,
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
         }

@@ -1,6 +1,8 @@
 //! Results of a run that an agent sends.
 
-use prony_record::{EncodedDelta, Finding, Generator, Negotiated, QuicUse, SourceUse, Summary};
+use prony_record::{
+    EncodedDelta, Finding, Generator, IdleUse, Negotiated, QuicUse, SourceUse, Summary,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{AgentName, RunId};
@@ -43,6 +45,12 @@ pub struct PartEnd {
     pub quic: Option<QuicUse>,
     /// Use of each source address.
     pub sources: Option<SourceUse>,
+    /// Connections that only stayed open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleUse>,
+    /// Use of the addresses of servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<SourceUse>,
     /// Findings that qualify this agent's results.
     pub findings: Vec<Finding>,
     /// Start of the load by the machine's wall clock, UTC, RFC 3339.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Version of prony.
 pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the message format. Increase it with every change that earlier versions can't read.
-pub const WIRE_VERSION: u32 = 4;
+pub const WIRE_VERSION: u32 = 5;
 
 /// Versions of prony and of the message format that a message's sender uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

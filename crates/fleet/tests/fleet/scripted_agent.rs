@@ -333,6 +333,8 @@ impl ScriptedLoad {
             negotiated: Negotiated::default(),
             quic: None,
             sources: None,
+            addresses: None,
+            idle: None,
             findings: self.script.findings.clone(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
         };

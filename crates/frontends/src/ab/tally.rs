@@ -256,7 +256,7 @@ fn failure_kind(outcome: Outcome) -> FailureKind {
         Outcome::UnexpectedStatus
         | Outcome::UnexpectedBody
         | Outcome::Capture
-        | Outcome::GrpcStatus
+        | Outcome::Call(_)
         | Outcome::StoppedEarly
         | Outcome::NoEndMarker
         | Outcome::Protocol

@@ -65,7 +65,7 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: FailedRequestInfo<'_>) -
         Outcome::Timeout => "context deadline exceeded (Client.Timeout exceeded while awaiting \
                              headers)"
             .to_owned(),
-        Outcome::Capture | Outcome::GrpcStatus | Outcome::Redirect => because.to_owned(),
+        Outcome::Capture | Outcome::Call(_) | Outcome::Redirect => because.to_owned(),
         Outcome::Unfinished => "net/http: request canceled".to_owned(),
         // These outcomes can't occur, because every status counts as success in this load, and no
         // response is read as a stream.

@@ -1,6 +1,6 @@
 //! HTTP archives (HAR 1.2), as browsers export them from their developer tools.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use prony_load::{
     JourneyStep, SettingsError, StepThink, Table, ThinkDistribution, ThinkTime, literal,
@@ -96,13 +96,17 @@ pub(super) fn steps(text: &str) -> Result<RecordedSteps, SettingsError> {
     let mut recorded = RecordedSteps::default();
     let mut past: Vec<PastResponse> = Vec::new();
     let mut last_end = None;
+    // Index of the last step, if it requested a page.
+    let mut page: Option<usize> = None;
     for entry in archive.log.entries {
         let (server, path) = split_url(&entry.request.url);
         let is_http = server.starts_with("http://") || server.starts_with("https://");
         let omitted = if !is_http {
             Some("requests that are not HTTP")
         } else if entry.is_part_of_page() {
-            Some("images, scripts, styles and other parts of pages")
+            Some(
+                "images, scripts, styles and other parts of pages (page = true requests those that it names)",
+            )
         } else if !recorded.server.is_empty() && server != recorded.server {
             Some("requests to other servers")
         } else if recorded.steps.len() == STEPS_MAX {
@@ -111,6 +115,15 @@ pub(super) fn steps(text: &str) -> Result<RecordedSteps, SettingsError> {
             None
         };
         if let Some(reason) = omitted {
+            // A browser requests the parts of a page after the page itself. A step with `page`
+            // requests them, too, so they are not part of the pause after it.
+            if server == recorded.server
+                && entry.is_fetched_part()
+                && let Some(page) = page
+            {
+                recorded.steps[page].page = true;
+                last_end = entry.end().max(last_end);
+            }
             match recorded.omitted.iter_mut().find(|(own, _)| own == reason) {
                 Some((_, count)) => *count += 1,
                 None => recorded.omitted.push((reason.to_owned(), 1)),
@@ -128,10 +141,8 @@ pub(super) fn steps(text: &str) -> Result<RecordedSteps, SettingsError> {
             let pause = begin.duration_since(end).unwrap_or_default();
             before.think = think(pause);
         }
-        last_end = begin.and_then(|begin| {
-            let length = Duration::try_from_secs_f64(entry.time / 1e3).unwrap_or_default();
-            begin.checked_add(length)
-        });
+        last_end = entry.end();
+        page = entry.is_document().then_some(recorded.steps.len());
         past.push(entry.past_response());
         recorded.steps.push(step);
     }
@@ -168,6 +179,33 @@ impl Entry {
             .iter()
             .any(|prefix| mime.starts_with(prefix))
             || is_code.iter().any(|part| mime.contains(part))
+    }
+
+    /// Returns true if the response is a page that may have parts.
+    fn is_document(&self) -> bool {
+        let mime = self.response.content.mime_type.to_ascii_lowercase();
+        let is_html = mime.starts_with("text/html") || mime.starts_with("application/xhtml");
+        let is_document = matches!(self.resource_type.as_str(), "" | "document");
+        is_document && is_html && self.request.method == "GET" && self.response.status == 200
+    }
+
+    /// The end of the response.
+    fn end(&self) -> Option<SystemTime> {
+        let begin = humantime::parse_rfc3339_weak(&self.started_date_time).ok()?;
+        let length = Duration::try_from_secs_f64(self.time / 1e3).unwrap_or_default();
+        begin.checked_add(length)
+    }
+
+    /// Returns true if a step with `page` would request this part of a page.
+    fn is_fetched_part(&self) -> bool {
+        let mime = self.response.content.mime_type.to_ascii_lowercase();
+        let kind = self.resource_type.as_str();
+        self.response.status == 200
+            && (["image", "stylesheet", "script"].contains(&kind)
+                || kind.is_empty()
+                    && (mime.starts_with("image/")
+                        || mime.starts_with("text/css")
+                        || mime.contains("javascript")))
     }
 
     fn step(&self, path: &str) -> JourneyStep {

@@ -68,6 +68,9 @@ fn write_step(step: &JourneyStep, text: &mut String) {
         Some(Repeat { min, max }) => line("repeat", quoted(&format!("{min}-{max}"))),
         None => {}
     }
+    if step.stream {
+        line("stream", "true".to_owned());
+    }
     if step.page {
         line("page", "true".to_owned());
     }

@@ -7,6 +7,7 @@ use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started, StreamCarrier};
+use super::websocket::WebSocket;
 use super::{CapturedResponse, Reason};
 use crate::exchange::EarlierResponse;
 use crate::request::Request;
@@ -20,6 +21,8 @@ pub(crate) enum AnyCarrier {
     Http2(Box<H2>),
     /// HTTP/3.
     Http3(Box<H3>),
+    /// WebSocket, opened with HTTP/1.1.
+    WebSocket(Box<WebSocket>),
 }
 
 /// Calls a method of the carrier, whichever it is.
@@ -29,6 +32,7 @@ macro_rules! each {
             AnyCarrier::Http1($carrier) => $call,
             AnyCarrier::Http2($carrier) => $call,
             AnyCarrier::Http3($carrier) => $call,
+            AnyCarrier::WebSocket($carrier) => $call,
         }
     };
 }
@@ -40,6 +44,7 @@ macro_rules! each_of_bytes {
         match $any {
             AnyCarrier::Http1($carrier) => $call,
             AnyCarrier::Http2($carrier) => $call,
+            AnyCarrier::WebSocket($carrier) => $call,
             AnyCarrier::Http3(_) => $other,
         }
     };
@@ -51,7 +56,7 @@ impl AnyCarrier {
     pub(super) fn streams(&mut self) -> Option<&mut H3> {
         match self {
             AnyCarrier::Http3(h3) => Some(h3),
-            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) => None,
+            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) | AnyCarrier::WebSocket(_) => None,
         }
     }
 
@@ -59,7 +64,7 @@ impl AnyCarrier {
     pub(super) fn unwritten(&self, stream: u32) -> u64 {
         match self {
             AnyCarrier::Http3(h3) => StreamCarrier::unsent(&**h3, stream),
-            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) => 0,
+            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) | AnyCarrier::WebSocket(_) => 0,
         }
     }
 
@@ -68,7 +73,7 @@ impl AnyCarrier {
     pub(super) fn http1(&mut self) -> Option<&mut H1> {
         match self {
             AnyCarrier::Http1(h1) => Some(h1),
-            AnyCarrier::Http2(_) | AnyCarrier::Http3(_) => None,
+            AnyCarrier::Http2(_) | AnyCarrier::Http3(_) | AnyCarrier::WebSocket(_) => None,
         }
     }
 
@@ -77,7 +82,7 @@ impl AnyCarrier {
     pub(crate) fn http2(&self) -> Option<&H2> {
         match self {
             AnyCarrier::Http2(h2) => Some(h2),
-            AnyCarrier::Http1(_) | AnyCarrier::Http3(_) => None,
+            AnyCarrier::Http1(_) | AnyCarrier::Http3(_) | AnyCarrier::WebSocket(_) => None,
         }
     }
 }
@@ -126,6 +131,11 @@ impl Carrier for AnyCarrier {
         each!(self, carrier => carrier.is_multiplexed())
     }
 
+    #[inline]
+    fn may_receive_anytime(&self) -> bool {
+        matches!(self, AnyCarrier::WebSocket(_))
+    }
+
     #[cfg(test)]
     fn active_count(&self) -> Option<u32> {
         each!(self, carrier => carrier.active_count())
@@ -151,6 +161,14 @@ impl Carrier for AnyCarrier {
     #[inline]
     fn is_going_away(&self) -> bool {
         each!(self, carrier => carrier.is_going_away())
+    }
+
+    fn announce_last(&mut self) {
+        each!(self, carrier => carrier.announce_last());
+    }
+
+    fn announce_end(&mut self) -> bool {
+        each!(self, carrier => carrier.announce_end())
     }
 
     fn end_reason(&self) -> Option<Reason> {

@@ -1,6 +1,6 @@
 //! Reports of a carrier: the state of the connection, and events of its exchanges.
 
-use prony_record::{Nanos, Outcome, TlsHandshake};
+use prony_record::{CallFailure, Nanos, Outcome, TlsHandshake};
 
 use super::Reason;
 use super::fault::{ResetCode, StreamFault};
@@ -54,9 +54,8 @@ pub(crate) enum EventKind {
     Message(EventCounts),
     /// The response is complete.
     Response { outcome: Outcome, reuse: Reuse },
-    /// The response of a gRPC call is complete, but the call failed with this status, or without a
-    /// status.
-    CallFailed { status: Option<u16> },
+    /// The response of a gRPC call is complete, but the call failed.
+    CallFailed { failure: CallFailure },
     /// The response is complete, but its stream of events isn't, or couldn't be read.
     StreamFailed {
         failure: StreamFailure,

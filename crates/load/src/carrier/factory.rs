@@ -1,14 +1,18 @@
 //! Creates carriers, and reuses the memory of closed ones.
 
+use std::sync::Arc;
+
 use super::Reason;
 use super::any::AnyCarrier;
 use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
 use super::interface::Carrier;
+use super::websocket::WebSocket;
 use crate::quic::QuicConnection;
 use crate::request::protocols::Protocols;
 use crate::request::script::CaptureSpec;
+use crate::request::websocket::Upgrade;
 
 /// Maximum number of carriers of closed connections that are kept for reuse, per HTTP version.
 const SPARE_MAX: usize = 64;
@@ -19,6 +23,8 @@ pub(crate) struct CarrierFactory {
     protocols: Protocols,
     capture: CaptureSpec,
     hashes_bodies: bool,
+    /// The handshake of WebSockets, if connections become these.
+    upgrade: Option<Arc<Upgrade>>,
     spare_h1: Vec<H1>,
     spare_h2: Vec<H2>,
     spare_h3: Vec<H3>,
@@ -36,6 +42,12 @@ impl CarrierFactory {
     /// Makes the carriers capture parts of each response.
     pub(crate) fn with_capture(mut self, capture: CaptureSpec) -> CarrierFactory {
         self.capture = capture;
+        self
+    }
+
+    /// Makes each connection a WebSocket.
+    pub(crate) fn with_upgrade(mut self, upgrade: Option<Arc<Upgrade>>) -> CarrierFactory {
+        self.upgrade = upgrade;
         self
     }
 
@@ -59,8 +71,12 @@ impl CarrierFactory {
         }
     }
 
-    /// Creates a carrier of HTTP/1.
+    /// Creates a carrier of HTTP/1, or of the WebSocket that it opens.
     pub(super) fn h1(&mut self) -> AnyCarrier {
+        if let Some(upgrade) = &self.upgrade {
+            let socket = WebSocket::new(upgrade.clone());
+            return self.prepared(AnyCarrier::WebSocket(Box::new(socket)));
+        }
         let h1 = self.spare_h1.pop().unwrap_or_else(|| H1::new(self.capture));
         self.prepared(AnyCarrier::Http1(h1))
     }

@@ -7,11 +7,14 @@ use super::events::{EventKind, ExchangeEvent, Progress, RequestCapacity, Respons
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started};
 use super::response::StreamResponse;
 use super::{CapturedResponse, Reason};
-use crate::exchange::EarlierResponse;
+use crate::exchange::{EarlierResponse, RequestKind};
 use crate::request::Request;
 use crate::request::expect::Expectations;
 use crate::request::protocols::StreamsLimit;
 use crate::request::script::CaptureSpec;
+
+/// The field that is added to the last request of a connection.
+const CLOSE_FIELD: &[u8] = b"Connection: close\r\n";
 
 /// The response side of one HTTP/1 connection.
 pub(crate) struct H1 {
@@ -26,8 +29,12 @@ pub(crate) struct H1 {
     version: Option<Version>,
     /// The phrase with which the last response with status 400 says that the port expects TLS.
     tls_phrase: Option<TlsPhrase>,
-    /// Number of bytes of the request that were taken for sending.
+    /// Number of bytes of the request that were taken for sending, with those of the added field.
     taken: usize,
+    /// True if the next request is the connection's last one.
+    is_last: bool,
+    /// Position in the request at which [`CLOSE_FIELD`] is added; 0 if it isn't.
+    close_at: u32,
     /// Kind of body that each response of the exchange may have.
     expects: Expects,
 }
@@ -51,6 +58,8 @@ impl H1 {
             version: None,
             tls_phrase: None,
             taken: 0,
+            is_last: false,
+            close_at: 0,
             expects: Expects::Body,
         }
     }
@@ -77,10 +86,56 @@ impl H1 {
     /// Takes the next part of the request in flight for sending, at most `limit` bytes.
     #[inline]
     pub(super) fn take_piece<'r>(&mut self, request: &'r [u8], limit: usize) -> &'r [u8] {
-        let rest = request.get(self.taken..).unwrap_or_default();
+        let rest = if self.adds_close() {
+            self.rest_with_close(request)
+        } else {
+            request.get(self.taken..).unwrap_or_default()
+        };
         let piece = &rest[..rest.len().min(limit)];
         self.taken += piece.len();
         piece
+    }
+
+    /// Returns true if the request in flight gets the field [`CLOSE_FIELD`].
+    #[inline]
+    pub(super) fn adds_close(&self) -> bool {
+        self.close_at > 0
+    }
+
+    /// The next contiguous part of a request to which the field is added.
+    #[cold]
+    fn rest_with_close<'r>(&self, request: &'r [u8]) -> &'r [u8] {
+        let at = (self.close_at as usize).min(request.len());
+        let added = at + CLOSE_FIELD.len();
+        match self.taken {
+            taken if taken < at => &request[taken..at],
+            taken if taken < added => &CLOSE_FIELD[taken - at..],
+            taken => request.get(taken - CLOSE_FIELD.len()..).unwrap_or_default(),
+        }
+    }
+
+    /// Number of bytes that the request in flight takes on the connection.
+    #[inline]
+    fn length_of(&self, request: &Request) -> u64 {
+        let added = if self.adds_close() {
+            CLOSE_FIELD.len()
+        } else {
+            0
+        };
+        (request.http1().len() + added) as u64
+    }
+
+    /// Makes the request that begins the connection's last one. Pipelined requests are sent as they
+    /// are, and the connection is closed after them.
+    #[cold]
+    fn begin_last(&mut self, request: &Request) {
+        self.is_last = false;
+        if !self.asked_to_close && request.kind == RequestKind::Single {
+            let mut ends = request.http1().windows(4);
+            let end = ends.position(|window| window == b"\r\n\r\n");
+            self.close_at = end.map_or(0, |end| end as u32 + 2);
+        }
+        self.asked_to_close = true;
     }
 
     #[inline]
@@ -203,6 +258,10 @@ impl Carrier for H1 {
     }
 
     fn cancel(&mut self, _stream: u32) {}
+
+    fn announce_last(&mut self) {
+        self.is_last = true;
+    }
 }
 
 impl ByteCarrier for H1 {
@@ -220,8 +279,12 @@ impl ByteCarrier for H1 {
         self.asked_to_close = request.closes;
         self.stream = stream;
         self.taken = 0;
+        self.close_at = 0;
+        if self.is_last {
+            self.begin_last(request);
+        }
         Ok(Started {
-            bytes: request.http1().len() as u64,
+            bytes: self.length_of(request),
             sends_now: true,
         })
     }
@@ -324,13 +387,19 @@ impl ByteCarrier for H1 {
     ) {
         if let Some(request) = self.stream_in_flight().and_then(request_of) {
             out.extend_from_slice(self.take_piece(request.http1(), limit));
+            while self.adds_close() && out.len() < limit {
+                match self.take_piece(request.http1(), limit - out.len()) {
+                    [] => break,
+                    piece => out.extend_from_slice(piece),
+                }
+            }
         }
     }
 
     fn unsent(&self, _stream: u32, request: &Request, in_socket: u64, _is_alone: bool) -> u64 {
-        let length = request.http1().len();
-        let left = length.saturating_sub(self.taken) as u64;
-        (left + in_socket).min(length as u64)
+        let length = self.length_of(request);
+        let left = length.saturating_sub(self.taken as u64);
+        (left + in_socket).min(length)
     }
 }
 

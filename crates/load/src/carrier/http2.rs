@@ -123,6 +123,21 @@ impl H2 {
             before = input.len();
             match frame {
                 CommonFrame::Head { tag, status } => self.claim(tag, now).add_head(status),
+                CommonFrame::Part { tag, bytes } => {
+                    let response = self.claim(tag, now);
+                    response.add_body(bytes, tag, events);
+                    if response.is_stream() {
+                        response.end_frame(tag, events);
+                    }
+                }
+                CommonFrame::Trailers { tag, call } => {
+                    let response = self.claim(tag, now);
+                    response.add_trailers();
+                    response.finish_body(tag, events);
+                    let kind = response.end(call, expected, Reuse::Allowed);
+                    self.streams[tag as usize].stream = None;
+                    events.push(ExchangeEvent { stream: tag, kind });
+                }
                 CommonFrame::Rest { tag, bytes, call } => {
                     let response = self.claim(tag, now);
                     if !bytes.is_empty() {
@@ -209,6 +224,11 @@ impl Carrier for H2 {
 
     fn is_going_away(&self) -> bool {
         self.http.is_going_away()
+    }
+
+    fn announce_end(&mut self) -> bool {
+        self.http.go_away();
+        true
     }
 
     fn end_reason(&self) -> Option<Reason> {

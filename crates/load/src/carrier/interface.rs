@@ -56,6 +56,11 @@ pub(crate) trait Carrier {
         true
     }
 
+    /// Returns true if the peer may send bytes at any time, also while no exchange is in flight.
+    fn may_receive_anytime(&self) -> bool {
+        false
+    }
+
     /// Number of exchanges in flight, if the carrier counts them.
     #[cfg(test)]
     fn active_count(&self) -> Option<u32>;
@@ -83,6 +88,16 @@ pub(crate) trait Carrier {
 
     /// Returns true if the peer has announced that it accepts no more exchanges on the connection.
     fn is_going_away(&self) -> bool {
+        false
+    }
+
+    /// Announces that the next exchange is the connection's last one, if the protocol lets a request
+    /// do so.
+    fn announce_last(&mut self) {}
+
+    /// Announces that the connection carries no more exchanges, if the protocol has a message for
+    /// it. Returns true if the peer may now close the connection.
+    fn announce_end(&mut self) -> bool {
         false
     }
 

@@ -2,7 +2,7 @@
 //! streams. This module uses no clock.
 //!
 //! ```text
-//!  worker ──► Transport ──► Link ──► Session ──► carrier: Http1, Http2, Http3
+//!  worker ──► Transport ──► Link ──► Session ──► carrier: Http1, Http2, Http3, WebSocket
 //!                │           │          └ TLS
 //!             sockets   state of the setup
 //! ```
@@ -32,6 +32,7 @@ mod session;
 mod state;
 mod transport;
 mod tunnel;
+mod websocket;
 
 use crate::tls;
 

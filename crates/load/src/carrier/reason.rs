@@ -4,33 +4,13 @@ use std::fmt;
 use std::io;
 
 use prony_protocol::h2::StartError;
-use prony_protocol::{h1, h2, h3};
+use prony_protocol::{h1, h2, h3, websocket};
+use prony_record::CallFailure;
 
 use super::fault::{ResetCode, StreamFault};
 use crate::exchange::StreamFailure;
 use crate::quic::QuicEnd;
 use crate::tls::{GivenTlsOptions, PeerSpeaks};
-
-/// Names of gRPC's status codes.
-const GRPC_STATUSES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
 
 /// Reason for a failure, where the outcome alone doesn't explain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +29,10 @@ pub(crate) enum Reason {
     Stream(StreamFault),
     /// A streamed response is incomplete, or its events couldn't be read.
     IncompleteStream(StreamFailure),
-    /// A gRPC call failed with this status, or without a valid one.
-    Grpc(Option<u16>),
+    /// The peer violated the rules for frames of WebSockets.
+    WebSocket(websocket::Violation),
+    /// A gRPC call failed.
+    Call(CallFailure),
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
@@ -257,12 +239,12 @@ impl fmt::Display for Reason {
                 write!(f, "\"{phrase}\"; this port expects TLS: use https://")
             }
             Reason::Http3(violation) => violation.fmt(f),
+            Reason::WebSocket(violation) => violation.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
             Reason::IncompleteStream(failure) => f.write_str(failure.text()),
-            Reason::Grpc(None) => f.write_str("the gRPC response has no grpc-status"),
-            Reason::Grpc(Some(status)) => match GRPC_STATUSES.get(usize::from(*status)) {
-                Some(name) => write!(f, "{name} ({status})"),
-                None => write!(f, "unknown status {status}"),
+            Reason::Call(failure) => match (failure.status_name(), failure.code()) {
+                (Some(name), Some(code)) => write!(f, "{name} ({code})"),
+                _ => f.write_str(failure.meaning()),
             },
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")

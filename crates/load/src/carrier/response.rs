@@ -45,7 +45,7 @@ impl StreamResponse {
     pub(super) fn start(&mut self, kind: RequestKind, expected: &Expectations) {
         self.first_byte = None;
         self.bytes_in = 0;
-        self.kind = AnyKind::begin(kind, expected.events());
+        self.kind.begin(kind, expected.reading());
         self.start_response(expected);
     }
 
@@ -131,7 +131,7 @@ impl StreamResponse {
         });
         match end {
             ResponseEnd::Exchange(outcome) => EventKind::Response { outcome, reuse },
-            ResponseEnd::FailedCall(status) => EventKind::CallFailed { status },
+            ResponseEnd::FailedCall(failure) => EventKind::CallFailed { failure },
             ResponseEnd::FailedStream(failure) => EventKind::StreamFailed { failure, reuse },
             ResponseEnd::Message => EventKind::Message(ONE_MESSAGE),
         }

@@ -22,6 +22,12 @@ pub(crate) struct Session {
     pub(crate) carrier: AnyCarrier,
     /// Number of responses that arrived on this connection.
     pub(crate) served: u32,
+    /// Number of requests that began on this connection, if the load limits it.
+    pub(crate) begun: u32,
+    /// True if the next request is the connection's last one.
+    pub(crate) is_expired: bool,
+    /// True if the load starts no more requests on the connection.
+    pub(crate) is_retired: bool,
     /// True if the connection is in the list of connections with output to send.
     pub(crate) is_dirty: bool,
     /// True if a request timed out while nothing arrived on the connection, which continues. The
@@ -37,6 +43,9 @@ impl Session {
             tls,
             carrier,
             served: 0,
+            begun: 0,
+            is_expired: false,
+            is_retired: false,
             is_dirty: false,
             maybe_dead: false,
             last_heard: Nanos::ZERO,
@@ -87,6 +96,7 @@ impl Session {
         };
         let events = &mut buffers.events;
         let is_multiplexed = self.carrier.is_multiplexed();
+        let may_continue = is_multiplexed || self.carrier.may_receive_anytime();
         let mut progress = Progress::Open;
         loop {
             match tls.receive(&mut bytes, &mut buffers.tls) {
@@ -95,7 +105,7 @@ impl Session {
                 Ok(tls::TlsEvent::Secured { .. }) => {}
                 // Only the first violation is reported.
                 Ok(tls::TlsEvent::Plain(_)) if !matches!(progress, Progress::Open) => {}
-                Ok(tls::TlsEvent::Plain(_)) if !is_multiplexed && has_ended(events) => {
+                Ok(tls::TlsEvent::Plain(_)) if !may_continue && has_ended(events) => {
                     events.clear();
                     progress = broken(h1::Violation::BytesAfterEnd);
                 }
@@ -159,6 +169,7 @@ impl Session {
         }
         let h1 = self.carrier.http1()?;
         match request_of(h1.stream_in_flight()?)? {
+            RequestRef::Listed(_) if h1.adds_close() => None,
             RequestRef::Listed(request) => Some(h1.take_piece(request.http1(), usize::MAX)),
             RequestRef::Own(_) => None,
         }

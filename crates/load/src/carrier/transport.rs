@@ -105,8 +105,8 @@ pub(crate) trait Transport<'run> {
         now: Nanos,
     ) -> Progress;
 
-    /// Acknowledges the bytes received so far immediately, if the transport allows it.
-    fn acknowledge(&mut self, key: Key);
+    /// Acknowledges the bytes received so far immediately. Returns false if the transport can't.
+    fn acknowledge(&mut self, key: Key) -> bool;
 
     /// Starts an exchange on a ready connection.
     ///

@@ -1,6 +1,7 @@
 //! The engine: runs a load on its threads, and observes it.
 
 pub(crate) mod findings;
+pub(crate) mod idle;
 pub(crate) mod meter;
 pub(crate) mod progress;
 pub(crate) mod readiness;

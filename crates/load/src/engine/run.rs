@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
@@ -11,18 +12,20 @@ use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::carrier::{ByteTransport, StreamTransport, Transport};
 use crate::engine::findings;
+use crate::engine::idle::{EndIdleOnDrop, IdleConnections, quic_sockets};
 use crate::engine::progress::{Control, Counter};
 use crate::engine::reasons::Reasons;
 use crate::engine::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
 use crate::engine::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
-use crate::quic::QuicClient;
 use crate::request::script::{Director, Users};
 use crate::server_check::reach;
 use crate::socket::{Backend, PollSockets, QuicSockets, UdpDatagrams, system};
 use crate::socket::{UringSockets, XdpLink, XdpSockets};
 use crate::spec::LoadSpec;
+use crate::target::addresses::{Lookups, RunningLookups};
 use crate::tls;
 use crate::values::shard::Shard;
+use crate::values::url::Url;
 
 /// Reason why a load has no record.
 #[derive(Debug)]
@@ -162,8 +165,17 @@ fn run_on_course(
         reached.map_err(|error| RunError::Environment(error.to_string()))?;
     }
     let link = bypass_link(spec)?;
-    let (worked, started_at) = std::thread::scope(|scope| {
+    let lookups = lookups(spec)?;
+    let lookups = lookups.as_ref();
+    let idle = IdleConnections::of(spec);
+    let idle = idle.as_ref();
+    let (worked, started_at, idle) = std::thread::scope(|scope| {
+        let end_idle = EndIdleOnDrop(idle);
         let (ready, prepared) = mpsc::channel();
+        let idle = idle.map(|idle| {
+            let ready = ready.clone();
+            scope.spawn(move || idle.run(control, ready))
+        });
         let mut workers = Vec::new();
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
@@ -183,6 +195,7 @@ fn run_on_course(
                     let starting = StartingWorker {
                         number: worker,
                         link,
+                        lookups: lookups.map(|running| running.0.clone()),
                     };
                     one_worker(spec, director, starting, control, sync)
                 })
@@ -190,7 +203,8 @@ fn run_on_course(
             workers.push((go, thread));
         }
         drop(ready);
-        let all_ready = prepared.iter().count() == workers.len();
+        let threads = workers.len() + usize::from(idle.is_some());
+        let all_ready = prepared.iter().count() == threads;
         let epoch = all_ready.then(begin).flatten();
         let started_at = SystemTime::now() + epoch.map_or(Duration::ZERO, until);
         let worked: Vec<_> = workers
@@ -208,12 +222,21 @@ fn run_on_course(
             Err(panic) => std::panic::resume_unwind(panic),
         });
         let worked = worked.collect::<Result<Vec<_>, _>>()?;
+        drop(end_idle);
+        let idle = idle.map(|idle| match idle.join() {
+            Ok(result) => result.map_err(|error| {
+                RunError::Environment(format!("can't open idle connections: {error}"))
+            }),
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
         match epoch {
             None if all_ready => Err(RunError::Canceled),
-            _ => Ok((worked, started_at)),
+            _ => Ok((worked, started_at, idle.transpose()?)),
         }
     })?;
-    merge(spec, worked.into_iter().flatten().collect(), started_at)
+    let mut loaded = merge(spec, worked.into_iter().flatten().collect(), started_at)?;
+    loaded.record.idle = idle;
+    Ok(loaded)
 }
 
 /// Time left until `moment`; zero if it has passed.
@@ -256,6 +279,23 @@ struct WorkerSync<'a> {
 struct StartingWorker {
     number: u64,
     link: Option<Arc<XdpLink>>,
+    lookups: Option<Arc<Lookups>>,
+}
+
+/// Starts to look up the load's names again, if the load does so.
+fn lookups(spec: &LoadSpec) -> Result<Option<RunningLookups>, RunError> {
+    let Some(every) = spec.addresses.resolve_every else {
+        return Ok(None);
+    };
+    let names = spec
+        .targets
+        .iter()
+        .map(|target| target.named.as_deref().cloned());
+    let writer = spec.writer();
+    let look_up = move |url: &Url, in_use: &[SocketAddr]| writer.addresses_again(url, in_use);
+    Lookups::start(names.collect(), every, look_up)
+        .map(Some)
+        .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))
 }
 
 /// Attaches the program of a load over AF_XDP. Returns `None` for other loads.
@@ -300,6 +340,7 @@ fn one_worker(
     let start = Start {
         shard,
         scripted,
+        lookups: starting.lookups,
         sync,
     };
     if spec.transport.protocols.is_http3() {
@@ -331,15 +372,6 @@ fn one_worker(
     }
 }
 
-/// Creates the backend of a load over QUIC.
-fn quic_sockets(spec: &LoadSpec, slots: usize) -> io::Result<QuicSockets<UdpDatagrams>> {
-    let tls = spec.tls.as_ref().map(|tls| tls.client(slots));
-    let client = tls.as_ref().and_then(QuicClient::new);
-    // Not reached: a load over QUIC uses TLS, whose library has the cipher suite.
-    let client = client.ok_or(io::ErrorKind::Unsupported)?;
-    Ok(QuicSockets::new(UdpDatagrams::new(slots)?, client, slots))
-}
-
 /// Creates the script of a worker's users.
 fn script<'d>(
     spec: &LoadSpec,
@@ -360,6 +392,7 @@ fn script<'d>(
 struct Start<'run, 'a> {
     shard: Shard,
     scripted: Option<ScriptRunner<'run>>,
+    lookups: Option<Arc<Lookups>>,
     sync: WorkerSync<'a>,
 }
 
@@ -385,7 +418,8 @@ impl<'run> Start<'run, '_> {
             None => Worker::new(spec, self.shard, transport),
             Some(_) => Worker::in_slices(spec, self.shard, transport),
         };
-        let mut worker = worker.with_script(self.scripted.take());
+        let worker = worker.with_script(self.scripted.take());
+        let mut worker = worker.with_lookups(self.lookups.take());
         worker.preconnect(control).map_err(waiting)?;
         // The receiver waits for all workers, and then opens or closes the gates.
         let _ = ready.send(());
@@ -452,7 +486,9 @@ fn at_gate<'run, T: Transport<'run>>(
     let epoch = loop {
         match gate.recv_timeout(SERVICE_INTERVAL) {
             Ok(epoch) => break epoch,
-            Err(RecvTimeoutError::Timeout) => worker.maintain()?,
+            Err(RecvTimeoutError::Timeout) => {
+                worker.maintain(Nanos::ZERO)?;
+            }
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
     };
@@ -462,7 +498,7 @@ fn at_gate<'run, T: Transport<'run>>(
             return Ok(Some(epoch));
         }
         std::thread::sleep(left.min(SERVICE_INTERVAL));
-        worker.maintain()?;
+        worker.maintain(Nanos::ZERO)?;
     }
 }
 
@@ -497,6 +533,7 @@ pub(crate) fn merge(
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;
     record.sources = sink.sources.summary(&spec.sources);
+    record.addresses = sink.addresses.summary(spec.addresses.order);
     record.negotiated = sink.negotiated.unwrap_or_default();
     record.quic = sink.quic;
     utilization.write_to(&mut record.generator);

@@ -1,8 +1,11 @@
 //! An exchange of any kind: the only place that lists them all.
 
+use std::sync::Arc;
+
 use prony_protocol::event_stream::EventSyntax;
 
 use super::batch::{Batch, EarlierResponse};
+use super::call::{Call, CallRules};
 use super::events::EventStream;
 use super::kind::{CompleteResponse, EventCounts, ExchangeKind, ResponseEnd};
 use super::single::SingleResponse;
@@ -12,8 +15,21 @@ use super::single::SingleResponse;
 pub(crate) enum RequestKind {
     /// One request and its response.
     Single,
+    /// One request and its response, which is no stream even if the load has events.
+    Unstreamed,
     /// This number of pipelined requests, at least two, and their responses.
     Batch(u32),
+}
+
+/// The way in which the responses of a load are read.
+#[derive(Debug, Clone)]
+pub(crate) enum ResponseReading {
+    /// Each as a whole.
+    Whole,
+    /// As streams of events.
+    Events(Arc<EventSyntax>),
+    /// As responses to gRPC calls.
+    Calls(CallRules),
 }
 
 /// An exchange of any kind.
@@ -22,28 +38,40 @@ pub(crate) enum AnyKind {
     Single(SingleResponse),
     Batch(Box<Batch>),
     Events(Box<EventStream>),
+    Call(Box<Call>),
 }
 
 impl AnyKind {
-    /// Begins an exchange of this kind. If the load has events, a single response is a stream of
-    /// them.
+    /// Begins an exchange of this kind, in place of an earlier one. The load's way of reading
+    /// responses applies to single responses.
     #[inline]
-    pub(crate) fn begin(kind: RequestKind, events: Option<&EventSyntax>) -> AnyKind {
-        match kind {
-            RequestKind::Single if events.is_some() => AnyKind::begin_stream(events),
-            RequestKind::Single => AnyKind::Single(SingleResponse),
-            RequestKind::Batch(responses) => AnyKind::Batch(Box::new(Batch::new(responses))),
+    pub(crate) fn begin(&mut self, kind: RequestKind, reading: &ResponseReading) {
+        match (kind, reading) {
+            (RequestKind::Single, ResponseReading::Whole) | (RequestKind::Unstreamed, _) => {
+                *self = AnyKind::Single(SingleResponse);
+            }
+            (RequestKind::Single, ResponseReading::Calls(rules)) => self.begin_call(*rules),
+            (RequestKind::Single, ResponseReading::Events(syntax)) => self.begin_stream(syntax),
+            (RequestKind::Batch(responses), _) => {
+                *self = AnyKind::Batch(Box::new(Batch::new(responses)));
+            }
+        }
+    }
+
+    /// Begins a call, with the memory of an earlier one if there is one.
+    fn begin_call(&mut self, rules: CallRules) {
+        match self {
+            AnyKind::Call(call) => **call = Call::new(rules),
+            other => *other = AnyKind::Call(Box::new(Call::new(rules))),
         }
     }
 
     #[cold]
-    fn begin_stream(events: Option<&EventSyntax>) -> AnyKind {
-        events.map_or(AnyKind::Single(SingleResponse), |syntax| {
-            AnyKind::Events(Box::new(EventStream::new(syntax)))
-        })
+    fn begin_stream(&mut self, syntax: &EventSyntax) {
+        *self = AnyKind::Events(Box::new(EventStream::new(syntax)));
     }
 
-    /// Returns true if the response is a stream: ends of frames, and the end of the body, may then
+    /// Returns true if the response is a stream of events: ends of frames, and the end of the body, may then
     /// complete messages.
     #[inline]
     pub(crate) fn is_stream(&self) -> bool {
@@ -55,7 +83,7 @@ impl AnyKind {
     pub(crate) fn earlier_body_bytes(&self) -> u64 {
         match self {
             AnyKind::Batch(batch) => batch.earlier_body_bytes(),
-            AnyKind::Single(_) | AnyKind::Events(_) => 0,
+            AnyKind::Single(_) | AnyKind::Events(_) | AnyKind::Call(_) => 0,
         }
     }
 
@@ -63,7 +91,7 @@ impl AnyKind {
     pub(crate) fn take_messages(&mut self) -> Vec<EarlierResponse> {
         match self {
             AnyKind::Batch(batch) => batch.take(),
-            AnyKind::Single(_) | AnyKind::Events(_) => Vec::new(),
+            AnyKind::Single(_) | AnyKind::Events(_) | AnyKind::Call(_) => Vec::new(),
         }
     }
 }
@@ -81,6 +109,7 @@ macro_rules! each {
             AnyKind::Single($kind) => $call,
             AnyKind::Batch($kind) => $call,
             AnyKind::Events($kind) => $call,
+            AnyKind::Call($kind) => $call,
         }
     };
 }

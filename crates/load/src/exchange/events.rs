@@ -4,8 +4,10 @@
 //! coding is removed first. Neither the body nor an event is kept, so the memory of a stream is
 //! constant, apart from the decoder of its content coding.
 
+use std::fmt;
 use std::io::{self, Write};
 
+use brotli_decompressor::DecompressorWriter;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use prony_protocol::event_stream::{EventCounts, EventReader, EventSyntax, StreamEnd};
 use prony_record::Outcome;
@@ -32,11 +34,26 @@ enum StreamBody {
 }
 
 /// A decoder of a content coding, which writes what it decodes to a reader of events.
-#[derive(Debug)]
+///
+/// There is none for zstd: `ruzstd` yields what a window may refer to only at the end of a frame.
 enum Decoder {
     Gzip(MultiGzDecoder<DecodedEvents>),
     Deflate(ZlibDecoder<DecodedEvents>),
+    Brotli(Box<DecompressorWriter<DecodedEvents>>),
 }
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Decoder::Gzip(_) => "Gzip",
+            Decoder::Deflate(_) => "Deflate",
+            Decoder::Brotli(_) => "Brotli",
+        })
+    }
+}
+
+/// Size of the buffer from which decoded bytes of brotli are read.
+const BROTLI_BUFFER_BYTES: usize = 4 << 10;
 
 /// Reads decoded bytes, and collects the counts of the events in them.
 #[derive(Debug)]
@@ -64,6 +81,10 @@ impl Decoder {
         Some(match coding {
             "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(events)),
             "deflate" => Decoder::Deflate(ZlibDecoder::new(events)),
+            "br" => {
+                let decoder = DecompressorWriter::new(events, BROTLI_BUFFER_BYTES);
+                Decoder::Brotli(Box::new(decoder))
+            }
             _ => return None,
         })
     }
@@ -73,6 +94,7 @@ impl Decoder {
         let result = match self {
             Decoder::Gzip(decoder) => decoder.write_all(bytes).and_then(|()| decoder.flush()),
             Decoder::Deflate(decoder) => decoder.write_all(bytes).and_then(|()| decoder.flush()),
+            Decoder::Brotli(decoder) => decoder.write_all(bytes).and_then(|()| decoder.flush()),
         };
         (std::mem::take(&mut self.events().counts), result)
     }
@@ -81,6 +103,7 @@ impl Decoder {
         match self {
             Decoder::Gzip(decoder) => decoder.get_mut(),
             Decoder::Deflate(decoder) => decoder.get_mut(),
+            Decoder::Brotli(decoder) => decoder.get_mut(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use prony_protocol::GrpcCall;
 pub use prony_protocol::event_stream::EventCounts;
-use prony_record::Outcome;
+use prony_record::{CallFailure, Outcome};
 
 use super::stream_failure::StreamFailure;
 
@@ -28,8 +28,8 @@ pub struct CompleteResponse<'a> {
 pub enum ResponseEnd {
     /// The exchange ends.
     Exchange(Outcome),
-    /// The exchange ends, because the gRPC call failed with this status, or without a status.
-    FailedCall(Option<u16>),
+    /// The exchange ends, because the gRPC call failed.
+    FailedCall(CallFailure),
     /// The exchange ends, because its stream is incomplete or couldn't be read.
     FailedStream(StreamFailure),
     /// The response is a message of the exchange, and another response follows on the connection.

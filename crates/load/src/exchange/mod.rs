@@ -13,7 +13,8 @@
 //! Its *kind* ([`ExchangeKind`]) reads the response as it arrives and decides what is a message,
 //! what ends the exchange, and the outcome. A request with one response ([`SingleResponse`]) is the
 //! simplest kind; a batch of pipelined requests (`batch`) has a message for each response but the
-//! last. A streamed response (`events`) has one for each event.
+//! last. A streamed response (`events`) has one for each event, and a gRPC call (`call`) whose method
+//! streams has one for each message.
 //!
 //! A new kind is a file here, a variant of `RequestKind` and of `AnyKind`, and the setting that
 //! makes requests of this kind. The carriers and transports stay as they are, and the worker only
@@ -24,13 +25,15 @@
 
 mod any;
 mod batch;
+mod call;
 mod events;
 mod kind;
 mod single;
 mod stream_failure;
 
-pub(crate) use any::{AnyKind, RequestKind};
+pub(crate) use any::{AnyKind, RequestKind, ResponseReading};
 pub(crate) use batch::EarlierResponse;
+pub(crate) use call::CallRules;
 pub use kind::{CompleteResponse, EventCounts, ExchangeKind, ResponseEnd};
 pub use single::SingleResponse;
 pub use stream_failure::StreamFailure;

@@ -1,7 +1,7 @@
 //! One request and its response.
 
 use prony_protocol::GrpcCall;
-use prony_record::Outcome;
+use prony_record::{CallFailure, Outcome};
 
 use super::kind::{CompleteResponse, ExchangeKind, ResponseEnd};
 
@@ -14,10 +14,16 @@ impl ExchangeKind for SingleResponse {
     #[inline]
     fn end(&mut self, response: CompleteResponse<'_>) -> ResponseEnd {
         match response.call {
-            Some(GrpcCall { status }) if response.outcome == Outcome::Ok && status != Some(0) => {
-                ResponseEnd::FailedCall(status)
+            Some(call) if response.outcome == Outcome::Ok && call.status != Some(0) => {
+                ResponseEnd::FailedCall(failure_of(call))
             }
             _ => ResponseEnd::Exchange(response.outcome),
         }
     }
+}
+
+/// Returns the failure of a call whose status isn't 0.
+pub(super) fn failure_of(call: GrpcCall) -> CallFailure {
+    let failure = call.status.and_then(CallFailure::of_code);
+    failure.unwrap_or(CallFailure::NoStatus)
 }

@@ -35,7 +35,7 @@ impl StreamFailure {
             StreamFailure::NoEndMarker => "the response ended without the end marker",
             StreamFailure::Corrupt => "the body is not valid for its Content-Encoding",
             StreamFailure::UnknownCoding => {
-                "the events are encoded, but not with gzip or deflate; request another \
+                "the events are encoded, but not with gzip, deflate or br; request another \
                  Accept-Encoding"
             }
         }

@@ -1,6 +1,8 @@
 //! The requests that the settings describe, before they are serialized and before any host name is
 //! looked up.
 
+use crate::exchange::CallRules;
+use crate::request::grpc::{self, CallMethod};
 use crate::request::journey::{self, Journey};
 use crate::request::long_list::{LongList, SERIALIZED_LINES_MAX};
 use crate::request::template::{self, DataTable, Marks, TextPiece, Value, ValueNames, ValuePlace};
@@ -87,6 +89,8 @@ pub(crate) struct DraftList {
     pub(crate) rows: usize,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
+    /// Rules for the responses, if the requests are gRPC calls.
+    pub(crate) calls: Option<CallRules>,
 }
 
 /// Reads the requests that the settings describe.
@@ -110,6 +114,21 @@ pub(crate) fn drafts(
     };
     let rows = data.as_ref().map_or(1, DataTable::row_count);
     let headers = headers(settings)?;
+    if let Some(method) = CallMethod::of(settings)? {
+        let url = url.ok_or_else(|| SettingsError::from("a URL is needed"))?;
+        let (server, _) = credentials::split_url(url)?;
+        return Ok(DraftList {
+            drafts: vec![drafter.call(&method, &server, headers, settings)?],
+            rows,
+            calls: Some(method.rules),
+            ..DraftList::default()
+        });
+    }
+    if let Some(url) = url.filter(|url| url.starts_with("grpc://") || url.starts_with("grpcs://")) {
+        let error = SettingsError::from(format!("\"{url}\" is the URL of a gRPC server"));
+        let error = error.hint("name the method to call with ");
+        return Err(error.and_value("grpc", "SERVICE/METHOD").into());
+    }
     if settings.has_steps() {
         let steps = settings.journey_steps()?;
         let columns = data.as_ref().map_or(&[][..], DataTable::columns);
@@ -123,8 +142,10 @@ pub(crate) fn drafts(
         let drafts = reader.drafts(&drafter)?;
         let mut journey = Journey::new(&steps, settings, columns)?;
         if let Some(journey) = &mut journey {
-            let marks = drafts.iter().filter_map(|draft| draft.marks.as_ref());
-            journey.note_uses(marks.flat_map(|marks| marks.values()));
+            for (step, draft) in drafts.iter().enumerate() {
+                let marks = draft.marks.iter();
+                journey.note_uses(step, marks.flat_map(|marks| marks.values()));
+            }
         }
         return Ok(DraftList {
             drafts,
@@ -683,6 +704,64 @@ impl Drafter<'_> {
             body_varies,
             expect_status: None,
         })
+    }
+
+    /// Creates the draft of a gRPC call.
+    fn call(
+        &self,
+        method: &CallMethod,
+        server: &str,
+        headers: Vec<HeaderPair>,
+        settings: &LoadSettings,
+    ) -> Result<RequestDraft, SpecError> {
+        let (body, _) = body(settings, &[])?;
+        let json = match body.first() {
+            Some(piece) => std::str::from_utf8(&piece.bytes).map_err(|_| {
+                SettingsError::of("body_file").text(": a message is written as JSON")
+            })?,
+            None => "{}",
+        };
+        let headers = merged(&method.headers(settings), headers);
+        let source = DraftSource {
+            url: &method.url(server)?,
+            base: None,
+            method: "POST",
+            headers: grpc::checked_metadata(headers)?,
+            body: &body,
+            place: String::new(),
+            varying: VaryingParts::default(),
+        };
+        let in_body = |error: SettingsError| source.within("body", error);
+        let template = body.first().and_then(|piece| self.template(piece));
+        let Some(template) = template.filter(|_| self.braces == Braces::Placeholders) else {
+            let messages = method.messages(json);
+            let messages = messages.map_err(|error| in_body(error.into()))?;
+            let draft = self.draft(DraftSource {
+                body: &[],
+                ..source
+            })?;
+            return Ok(RequestDraft {
+                body: messages,
+                ..draft
+            });
+        };
+        // The messages of each row are encoded now, and inserted as a single value.
+        let mut marks = Marks::new(source.texts());
+        let marked = self.marked(template, ValuePlace::Body, &mut marks);
+        let rows = marked.and_then(|marked| {
+            let rows = self.names.data.map_or(1, DataTable::row_count);
+            grpc::messages_of_rows(method, &marked, &marks, rows)
+        });
+        let rows = rows.map_err(in_body)?;
+        let marks = Marks::new(source.texts());
+        let mut draft = self.draft(DraftSource {
+            body: &[],
+            ..source
+        })?;
+        let marks = draft.marks.get_or_insert(marks);
+        draft.body = marks.mark_listed(Value::Column(rows)).into_bytes();
+        draft.body_varies = true;
+        Ok(draft)
     }
 
     /// Returns a piece of a body if it may contain placeholders. A file's content is sent unchanged

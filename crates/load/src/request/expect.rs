@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use prony_protocol::event_stream::EventSyntax;
 use prony_record::Outcome;
 use sha2::{Digest, Sha256};
 
+use crate::exchange::{CallRules, ResponseReading};
 use crate::settings::LoadSettings;
 use crate::values::status_set::StatusSet;
 
-/// Values of `--expect-status`, `--expect-size` and `--expect-sha256`, and the events of streamed
-/// responses.
+/// Values of `--expect-status`, `--expect-size` and `--expect-sha256`, and the way in which responses
+/// are read.
 #[derive(Debug, Clone)]
 pub(crate) struct Expectations {
     status: StatusSet,
     size: Option<u64>,
     sha256: Option<[u8; 32]>,
-    /// The events of responses, if responses are streams.
-    events: Option<Arc<EventSyntax>>,
+    reading: ResponseReading,
 }
 
 impl Expectations {
@@ -27,7 +26,7 @@ impl Expectations {
             status: StatusSet::all(),
             size: None,
             sha256: None,
-            events: None,
+            reading: ResponseReading::Whole,
         }
     }
 
@@ -45,28 +44,41 @@ impl Expectations {
         &self.status
     }
 
-    pub(crate) fn new(settings: &LoadSettings) -> Expectations {
+    /// Creates the expectations of a load, whose requests are calls if there are rules for them.
+    pub(crate) fn new(settings: &LoadSettings, calls: Option<CallRules>) -> Expectations {
+        let events = || settings.event_syntax().map(Arc::new);
+        let events = || events().map_or(ResponseReading::Whole, ResponseReading::Events);
         Expectations {
             status: settings.expect_status(),
             size: settings.expect_size,
             sha256: settings.expect_sha256.map(|hash| hash.0),
-            events: settings.event_syntax().map(Arc::new),
+            reading: calls.map_or_else(events, ResponseReading::Calls),
         }
     }
 
-    /// Returns expectations that every response meets, whose events are read like those of a load
-    /// with these expectations.
-    pub(crate) fn anything_with_events(&self) -> Expectations {
+    /// Returns expectations that every response meets, which is read like those of a load with these
+    /// expectations.
+    pub(crate) fn anything_read_alike(&self) -> Expectations {
         Expectations {
-            events: self.events.clone(),
+            reading: self.reading.clone(),
             ..Expectations::anything()
         }
     }
 
-    /// The events of responses, if responses are streams.
+    /// The way in which responses are read.
     #[inline]
-    pub(crate) fn events(&self) -> Option<&EventSyntax> {
-        self.events.as_deref()
+    pub(crate) fn reading(&self) -> &ResponseReading {
+        &self.reading
+    }
+
+    /// Returns true if the requests are gRPC calls with streamed responses.
+    pub(crate) fn are_calls_streamed(&self) -> bool {
+        matches!(&self.reading, ResponseReading::Calls(rules) if rules.is_stream)
+    }
+
+    /// Returns true if responses are streams, whose parts have times of their own.
+    pub(crate) fn are_streams(&self) -> bool {
+        matches!(self.reading, ResponseReading::Events(_)) || self.are_calls_streamed()
     }
 }
 
@@ -122,6 +134,12 @@ impl ReceivedBody {
         if !expected.status.contains(status) {
             return Outcome::UnexpectedStatus;
         }
+        self.judge_content(expected)
+    }
+
+    /// Judges the size and the hash of a complete body.
+    #[inline]
+    pub(crate) fn judge_content(&mut self, expected: &Expectations) -> Outcome {
         if expected.size.is_some_and(|size| size != self.length) {
             return Outcome::UnexpectedSize;
         }

@@ -4,8 +4,10 @@ use prony_record::{EntryList, EventInfo, LoadInfo, ThinkTimeInfo, redact};
 
 use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
+use crate::request::journey::Journey;
 use crate::request::long_list::LongList;
-use crate::settings::{LoadSettings, RequestOrder};
+use crate::request::websocket;
+use crate::settings::{AddressOrder, LoadSettings, RequestOrder};
 use crate::values::credentials;
 use crate::values::error::SpecError;
 
@@ -17,8 +19,10 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) requests: usize,
     pub(crate) order: RequestOrder,
     pub(crate) uses_tls: bool,
-    /// Number of steps of the load's journey; 0 if it is none.
-    pub(crate) steps: usize,
+    /// The load's journey, if it is one.
+    pub(crate) journey: Option<&'a Journey>,
+    /// True if the requests are gRPC calls with streamed responses.
+    pub(crate) are_calls_streamed: bool,
     /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
 }
@@ -30,6 +34,8 @@ pub(crate) struct UrlFacts<'a> {
 ///
 /// Fails if a URL or the list of URLs can't be read.
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
+    let websocket = websocket::settings_for(url, settings)?;
+    let settings = websocket.as_ref().unwrap_or(settings);
     let list = drafts(url, settings, Braces::Placeholders)?;
     let (drafts, long_list) = (&list.drafts, list.long_list.as_ref());
     let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
@@ -48,13 +54,14 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let urls = UrlFacts {
         entries: entries.list,
         url: url.unwrap_or(&first),
-        requests: long_list.map_or(drafts.len(), LongList::len),
+        requests: match &websocket {
+            Some(settings) => settings.message.len(),
+            None => long_list.map_or(drafts.len(), LongList::len),
+        },
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
-        steps: list
-            .journey
-            .as_ref()
-            .map_or(0, |journey| journey.steps.len()),
+        journey: list.journey.as_ref(),
+        are_calls_streamed: list.calls.is_some_and(|calls| calls.is_stream),
     };
     Ok(describe(settings, &urls))
 }
@@ -63,6 +70,13 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
 pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo {
     let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let is_open = settings.is_open();
+    let format = settings.events.map(|format| format.name());
+    let format = format.or(urls.are_calls_streamed.then_some("grpc"));
+    let events = format.map(|format| EventInfo {
+        format: format.to_owned(),
+        field: settings.event_field.as_ref().map(ToString::to_string),
+        end_marker: settings.end_marker.clone(),
+    });
     LoadInfo {
         url: shown_url(urls.url),
         model: if is_open { "open" } else { "closed" }.to_owned(),
@@ -78,28 +92,35 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
             mean_s: think.mean.as_secs_f64(),
             distribution: think.distribution.name().to_owned(),
         }),
-        http: match (settings.http, urls.uses_tls) {
+        http: match (settings.http_version(), urls.uses_tls) {
             (Some(text), _) => text.name(),
             (None, true) => "auto",
             (None, false) => "1.1",
         }
         .to_owned(),
-        keepalive: !settings.no_keepalive,
+        keepalive: settings.reuses_connections(),
+        websocket: !settings.message.is_empty(),
+        tcp_only: settings.tcp_only,
+        idle: settings.idle.unwrap_or(0),
+        requests_per_connection: settings.requests_per_connection,
+        connection_lifetime_s: settings.connection_lifetime.map(|it| it.as_secs_f64()),
+        addresses: (settings.addresses)
+            .filter(|order| *order != AddressOrder::First)
+            .map(|order| order.name().to_owned()),
+        resolve_every_s: settings.resolve_every.map(|it| it.as_secs_f64()),
         tls: urls.uses_tls.then(|| describe_tls(settings)),
         follow: settings.follow.unwrap_or(0),
         proxy: settings.proxy.as_ref().map(|proxy| proxy.name()),
         urls: u32::try_from(urls.requests).unwrap_or(u32::MAX),
-        order: (urls.requests > 1 && urls.steps == 0).then(|| urls.order.to_string()),
-        steps: urls.steps as u64,
+        order: (urls.requests > 1 && urls.journey.is_none()).then(|| urls.order.to_string()),
+        steps: urls.journey.map_or(0, |journey| journey.steps.len() as u64),
+        step_pauses: urls.journey.is_some_and(Journey::has_pauses),
         timeout_s: settings.timeout().as_secs_f64(),
-        events: settings.events.map(|format| EventInfo {
-            format: format.name().to_owned(),
-            field: settings.event_field.as_ref().map(ToString::to_string),
-            end_marker: settings.end_marker.clone(),
-        }),
-        gap_timeout_s: settings
-            .events
+        gap_timeout_s: events
+            .as_ref()
             .map(|_| settings.gap_timeout().as_secs_f64()),
+        events,
+        grpc: settings.grpc.as_ref().map(ToString::to_string),
         entries: urls.entries.clone(),
         script: settings
             .script
@@ -164,6 +185,9 @@ mod tests {
         for words in [
             "",
             "-n 7 -c 3 --timeout 0 --no-keepalive",
+            "--requests-per-connection 9 --connection-lifetime 90s",
+            "--connection-rate 9 --idle 3",
+            "--tcp-only",
             "-r 100 --arrivals poisson -d 3s --warmup 1s --http 1.0",
             "-r 100:500 -d 3s",
             "--stages 100@5s,0@2s --arrivals poisson",

@@ -4,6 +4,7 @@ pub(crate) mod draft;
 mod encodings;
 pub(crate) mod entries;
 pub(crate) mod expect;
+pub(crate) mod grpc;
 pub(crate) mod info;
 pub(crate) mod journey;
 pub(crate) mod long_list;
@@ -14,6 +15,7 @@ pub(crate) mod scope;
 pub mod script;
 mod serialized;
 pub(crate) mod template;
+pub(crate) mod websocket;
 pub(crate) mod writer;
 
 pub use serialized::Request;

@@ -25,7 +25,7 @@ pub(crate) enum Http {
 
 impl Http {
     pub(crate) fn of(settings: &LoadSettings) -> Http {
-        match settings.http {
+        match settings.http_version() {
             Some(HttpVersion::Http10 | HttpVersion::Http11) => Http::One,
             Some(HttpVersion::Http2) => Http::Two,
             Some(HttpVersion::Http3) => Http::Three,
@@ -66,6 +66,10 @@ impl Protocols {
         targets: &[Target],
     ) -> Result<Protocols, SpecError> {
         let http = Http::of(settings);
+        if http == Http::Three && settings.tcp_only {
+            let error = SettingsError::of("tcp_only").text(" can't be combined with ");
+            return Err(error.and_value("http", HttpVersion::Http3).into());
+        }
         if http == Http::Three {
             check_three(settings, targets)?;
         }
@@ -95,6 +99,16 @@ impl Protocols {
             _ if settings.no_keepalive => wrong
                 .text(" contradicts ")
                 .name("no_keepalive")
+                .text(", which limits a connection to one request"),
+            _ if !settings.reuses_connections() => wrong
+                .text(" contradicts ")
+                .name(if settings.tcp_only {
+                    "tcp_only"
+                } else if settings.connection_rate.is_some() {
+                    "connection_rate"
+                } else {
+                    "requests_per_connection"
+                })
                 .text(", which limits a connection to one request"),
             _ if is_too_many => wrong.text(format!(
                 " is too many; a connection can have at most {}",

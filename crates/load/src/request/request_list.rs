@@ -1,9 +1,11 @@
 //! Requests of a load, from the command line or from a list, with their targets.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 
+use crate::exchange::{CallRules, RequestKind};
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
 use crate::request::journey::Journey;
@@ -11,9 +13,11 @@ use crate::request::long_list::LongList;
 use crate::request::protocols::Http;
 use crate::request::request_template::{RequestTemplate, RequestTemplates};
 use crate::request::scope::LoadScope;
+use crate::request::websocket::{Upgrade, encode_messages};
 use crate::request::{Request, encode};
-use crate::settings::{HttpVersion, LoadSettings, RequestOrder};
+use crate::settings::{AddressOrder, HttpVersion, LoadSettings, RequestOrder};
 use crate::socket::Peer;
+use crate::target::addresses::NamedAddresses;
 use crate::target::http_proxy::ResolvedProxy;
 use crate::target::resolve::{FixedAddress, Resolver};
 use crate::target::source::Sources;
@@ -45,10 +49,14 @@ pub(crate) struct Requests {
     pub(crate) indices: TargetIndices,
     /// URL of the load, or the first one in its list.
     pub(crate) base: Url,
+    /// The handshake of WebSockets, if the requests are their messages.
+    pub(crate) websocket: Option<Arc<Upgrade>>,
     /// The HTTP proxy, if there is one.
     pub(crate) proxy: Option<ResolvedProxy>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
+    /// Rules for the responses, if the requests are gRPC calls.
+    pub(crate) calls: Option<CallRules>,
 }
 
 impl Requests {
@@ -92,6 +100,7 @@ pub(crate) fn requests(
     let mut requests = Vec::new();
     let mut templates = Vec::new();
     let mut expected_statuses = Vec::new();
+    let mut websocket = None;
     for mut draft in std::mem::take(&mut list.drafts) {
         let address = (draft.url.host.clone(), draft.url.port, draft.url.tls);
         let target = match indices.get(&address) {
@@ -115,6 +124,17 @@ pub(crate) fn requests(
         draft.headers.extend(own.map(Authorization::header));
         check_cookies(&draft, settings)?;
         check_early_data(&draft, settings)?;
+        if draft.url.is_websocket {
+            let (upgrade, messages) = encode_messages(&draft, target, settings)?;
+            let is_long = messages.iter().any(Request::is_long);
+            targets[target as usize].nodelay |= is_long;
+            templates.extend(messages.iter().map(|_| None));
+            expected_statuses.extend(messages.iter().map(|_| None));
+            requests.extend(messages);
+            websocket = Some(Arc::new(upgrade));
+            base.get_or_insert(draft.url);
+            continue;
+        }
         let mut request = encode(&draft, target, settings, proxy)?;
         let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
         if let (Some(template), None) = (&template, &list.long_list) {
@@ -123,6 +143,11 @@ pub(crate) fn requests(
         }
         // A request with placeholders or cookies may also need more than one TCP segment.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
+        if let Some(journey) = &list.journey
+            && !journey.steps[requests.len()].stream
+        {
+            request.kind = RequestKind::Unstreamed;
+        }
         requests.push(request);
         templates.push(template);
         expected_statuses.push(draft.expect_status);
@@ -144,8 +169,10 @@ pub(crate) fn requests(
             targets,
             indices,
             base,
+            websocket,
             proxy: proxy.cloned(),
             journey: list.journey,
+            calls: list.calls,
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }
@@ -298,8 +325,21 @@ pub(crate) fn target_of(
             error.text(format!("\"{name}\" is not a valid TLS server name"))
         })?;
     let nodelay = tls.is_some() || Http::of(settings) == Http::Two;
+    let named = match (&peer, proxy, &settings.unix) {
+        (Peer::Tcp(address) | Peer::Quic(address), None, None) if settings.uses_address_book() => {
+            Some(Box::new(NamedAddresses {
+                url: url.clone(),
+                list: match settings.addresses.unwrap_or_default() {
+                    AddressOrder::First => vec![*address],
+                    AddressOrder::All | AddressOrder::Random => resolver.suited(url)?,
+                },
+            }))
+        }
+        _ => None,
+    };
     Ok(Target {
         peer,
+        named,
         tls,
         tunnel,
         nodelay,

@@ -143,7 +143,7 @@ impl<'a> SerializedParts<'a> {
                 Some(HttpVersion::Http10) => Version::Http10,
                 _ => Version::Http11,
             },
-            keep_alive: !settings.no_keepalive,
+            keep_alive: settings.reuses_connections(),
             http: Http::of(settings),
         }
     }
@@ -213,6 +213,10 @@ pub(crate) fn encode(
             .text(": CONNECT is not supported")
             .hint("use a method that the server itself handles");
         return Err(error.at(&draft.place).into());
+    }
+    if draft.url.is_websocket && settings.message.is_empty() {
+        let error = SettingsError::from("a WebSocket can only be the load's own URL, with ");
+        return Err(error.name("message").at(&draft.place).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);
     let wrong = |error: RequestError| {

@@ -1,7 +1,7 @@
 //! Requests that are created before or during the load.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prony_protocol::h1::{self, Expects};
@@ -10,9 +10,10 @@ use prony_record::number;
 use crate::exchange::RequestKind;
 use crate::request::draft::RequestDraft;
 use crate::request::encodings::Encodings;
+use crate::request::protocols::Http;
 use crate::request::request_list::{Requests, target_of};
 use crate::request::{Request, encode};
-use crate::settings::LoadSettings;
+use crate::settings::{AddressOrder, LoadSettings};
 use crate::target::http_proxy::ResolvedProxy;
 use crate::target::resolve::{FixedAddress, Resolver};
 use crate::target::source::Sources;
@@ -322,18 +323,45 @@ impl Writer {
     }
 
     fn new_target(&self, url: &Url) -> Result<Target, SpecError> {
-        let resolver = Resolver {
-            fixed: &self.0.fixed,
-            sources: &self.0.sources,
-            public: self.0.settings.public,
-            permits: self.0.permits.as_ref(),
-        };
         let proxy = self.0.proxy.as_ref();
-        let target = target_of(url, &self.0.settings, &resolver, proxy)?;
+        let target = target_of(url, &self.0.settings, &self.resolver(), proxy)?;
         if url.tls {
             self.tls()?;
         }
         Ok(target)
+    }
+
+    fn resolver(&self) -> Resolver<'_> {
+        Resolver {
+            fixed: &self.0.fixed,
+            sources: &self.0.sources,
+            public: self.0.settings.public,
+            permits: self.0.permits.as_ref(),
+        }
+    }
+
+    /// Looks up the addresses of a URL's host that connections use, if these are found and allowed.
+    /// `in_use` contains the current ones.
+    pub(crate) fn addresses_again(
+        &self,
+        url: &Url,
+        in_use: &[SocketAddr],
+    ) -> Option<Vec<SocketAddr>> {
+        let resolver = self.resolver();
+        let found = resolver.suited(url).ok()?;
+        match self.0.settings.addresses.unwrap_or_default() {
+            AddressOrder::All | AddressOrder::Random => Some(found),
+            AddressOrder::First if in_use.iter().any(|it| found.contains(it)) => {
+                Some(in_use.to_vec())
+            }
+            AddressOrder::First => {
+                let peer = match Http::of(&self.0.settings) {
+                    Http::Three => resolver.quic_peer(url),
+                    Http::One | Http::Two | Http::Agreed => resolver.peer(url),
+                };
+                Some(vec![peer.ok()?.address()?])
+            }
+        }
     }
 
     /// Appends the targets that `targets` doesn't contain yet.

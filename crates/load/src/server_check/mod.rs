@@ -3,6 +3,7 @@
 
 mod error;
 mod quic;
+mod reflection;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ use crate::values::content_coding::{self, BodyDigest, DecodeError};
 use crate::values::response_head;
 
 pub use self::error::CheckError;
+pub use self::reflection::{needs_reflection, reflected_schema};
 
 /// Interval at which a check finds out if it should stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -110,13 +112,31 @@ pub fn check_request_until(
         let check = QuicCheck::connect(spec, target, timeout, is_stopped)?;
         return check.send_request(spec, request);
     }
+    let (mut connection, _) = exchange(spec, request, timeout, is_stopped)?;
+    let is_stream = spec.responses.expect.are_streams();
+    response(&mut connection, request, is_stream)
+}
+
+/// Sends a request over a separate connection that carries bytes. Returns the connection with the
+/// response, and the event that ended the check.
+fn exchange(
+    spec: &LoadSpec,
+    request: &Request,
+    timeout: Duration,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(ConnectionState, EventKind), CheckError> {
+    let target = &spec.targets[request.target as usize];
     let selector = SourceSelector::first(spec);
     let source = spec.sources.source(&target.peer, selector);
     let mut line = CheckSocket::connect(&target.peer, source, timeout, is_stopped)?;
     if let Some(proxy) = spec.sources.proxy_protocol() {
         let local = line.socket.local_addr().ok();
         let mut header = Vec::new();
-        let ends = ConnectionEnds::to(target, local.and_then(|local| local.as_socket()));
+        let ends = ConnectionEnds::to(
+            target,
+            &target.peer,
+            local.and_then(|local| local.as_socket()),
+        );
         proxy.write(ends, selector, spec.sources.order(), &mut header);
         line.send(&header)?;
     }
@@ -125,7 +145,7 @@ pub fn check_request_until(
     if let Some(tunnel) = &target.tunnel {
         line.tunnel(&mut connection, &mut factory, tunnel)?;
     }
-    let anything = spec.responses.expect.anything_with_events();
+    let anything = spec.responses.expect.anything_read_alike();
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
             .open_tls(&settings.client(1), name, Nanos::ZERO, Nanos::ZERO)
@@ -148,7 +168,7 @@ pub fn check_request_until(
         let event = buffers.events.drain(..).find(|event| is_end(event.kind));
         match (event.map(|event| event.kind), progress) {
             (Some(kind), _) if is_response(kind) => {
-                return response(&mut connection, request, anything.events().is_some());
+                return Ok((connection, kind));
             }
             (None, Progress::Secured(_)) => begin(&mut connection, request, &anything)?,
             (event, Progress::Broken(outcome, reason)) => {

@@ -117,7 +117,7 @@ impl<'a> QuicCheck<'a> {
         spec: &LoadSpec,
         request: &Request,
     ) -> Result<CheckedResponse, CheckError> {
-        let anything = spec.responses.expect.anything_with_events();
+        let anything = spec.responses.expect.anything_read_alike();
         let mut factory = factory(spec);
         let (mut link, mut buffers) = (Link::new(), SharedBuffers::default());
         let target = SetupTarget {
@@ -159,7 +159,7 @@ impl<'a> QuicCheck<'a> {
             let progress = self.transport.receive(KEY, &mut link, shared, Nanos::ZERO);
             let event = buffers.events.drain(..).find(|event| is_end(event.kind));
             if event.is_some_and(|event| is_response(event.kind)) {
-                let is_stream = anything.events().is_some();
+                let is_stream = anything.are_streams();
                 let response = response(&mut link.state, request, is_stream);
                 self.transport.0.close(KEY, Close::Orderly);
                 return response;

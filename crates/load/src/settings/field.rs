@@ -11,14 +11,15 @@ use serde_json::Value;
 
 use super::event_field::EventField;
 use super::form::FormField;
+use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
 use super::setting::ValueKind;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
-    RequestOrder, Sha256, SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice,
+    ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
 use crate::values::error::SettingsError;
@@ -208,6 +209,7 @@ written! {
     EventField: ToString::to_string,
     FormField: ToString::to_string,
     GatewayMac: ToString::to_string,
+    GrpcMethod: ToString::to_string,
     HttpProxy: HttpProxy::url_with_credentials,
     HttpVersion: ToString::to_string,
     IoChoice: ToString::to_string,
@@ -215,6 +217,7 @@ written! {
     RequestOrder: ToString::to_string,
     Sha256: ToString::to_string,
     SourceOrder: ToString::to_string,
+    AddressOrder: ToString::to_string,
     SourceRange: ToString::to_string,
     Stage: ToString::to_string,
     StatusSet: ToString::to_string,

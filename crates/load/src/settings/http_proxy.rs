@@ -80,6 +80,7 @@ impl HttpProxy {
     /// URL of the proxy without its credentials.
     pub(crate) fn url(&self) -> Url {
         Url {
+            is_websocket: false,
             tls: false,
             host: self.host.clone(),
             port: self.port,

@@ -17,17 +17,22 @@ const STAGES_LENGTH_MAX: Duration = Duration::from_secs(365 * 86_400);
 impl LoadSettings {
     /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
-        self.rate.is_some() || !self.stages.is_empty()
+        self.arrival_rate().is_some() || !self.stages.is_empty()
+    }
+
+    /// The arrival rate of requests or, equally, of connections.
+    fn arrival_rate(&self) -> Option<ArrivalRate> {
+        self.rate.or(self.connection_rate)
     }
 
     /// The constant arrival rate of an open loop; `None` if it changes.
     pub fn constant_rate(&self) -> Option<f64> {
-        self.rate.and_then(ArrivalRate::constant)
+        self.arrival_rate().and_then(ArrivalRate::constant)
     }
 
     /// The stages of an open loop whose rate changes; empty for any other loop.
     pub fn rate_stages(&self) -> Vec<RateStage> {
-        match (self.rate, self.duration) {
+        match (self.arrival_rate(), self.duration) {
             (Some(ArrivalRate::Constant(_)), _) => Vec::new(),
             (
                 Some(ArrivalRate::Linear {
@@ -52,7 +57,7 @@ impl LoadSettings {
 
     /// The arrival rate of an open loop.
     pub fn rate_profile(&self) -> Option<RateProfile> {
-        match self.rate {
+        match self.arrival_rate() {
             Some(ArrivalRate::Constant(rate_per_s)) => Some(RateProfile::Constant(rate_per_s)),
             _ if !self.is_open() => None,
             _ => Some(RateProfile::Staged(StagedRate::new(&self.rate_stages()))),
@@ -70,15 +75,19 @@ impl LoadSettings {
     /// once.
     pub(super) fn check_rate(&self) -> Result<(), SettingsError> {
         self.check_stages()?;
-        match self.rate {
+        let key = match self.connection_rate {
+            Some(_) => "connection_rate",
+            None => "rate",
+        };
+        match self.arrival_rate() {
             Some(ArrivalRate::Constant(rate)) if !(rate > 0.0 && rate <= HIGHEST_RATE_PER_S) => {
                 let range = format!(
                     ": the rate must be above 0 and at most {HIGHEST_RATE_PER_S} per second"
                 );
-                Err(SettingsError::value("rate", rate).text(range))
+                Err(SettingsError::value(key, rate).text(range))
             }
             Some(rate @ ArrivalRate::Linear { .. }) if self.planned().is_none() => {
-                let error = SettingsError::value("rate", rate)
+                let error = SettingsError::value(key, rate)
                     .text(" needs ")
                     .name("duration");
                 let error = error.text(" as well, over which the rate changes");

@@ -9,6 +9,7 @@ mod declare;
 mod event_field;
 mod field;
 mod form;
+mod grpc_method;
 mod http_proxy;
 mod loop_model;
 mod rate;
@@ -29,6 +30,7 @@ use serde_json::Value;
 
 pub use form::FormField;
 pub(crate) use form::{BodyPiece, encode as encode_form};
+pub use grpc_method::GrpcMethod;
 pub use http_proxy::HttpProxy;
 pub use rate::{ArrivalRate, Stage};
 pub use setting::{Setting, ValueKind};
@@ -40,8 +42,8 @@ pub use step::{
 pub use table::{LoadSettings, PUBLIC_VARIABLE};
 pub use think_time::{ThinkDistribution, ThinkTime};
 pub use values::{
-    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
-    SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
+    RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 
 use field::TextValue;
@@ -168,6 +170,12 @@ impl LoadSettings {
             let error = SettingsError::of("arrivals").text(" needs ").name("rate");
             return Err(error.text(" or ").name("stages").text(" as well"));
         }
+        if self.gap_timeout.is_some() && self.events.is_none() && self.grpc.is_none() {
+            let error = SettingsError::of("gap_timeout")
+                .text(" needs ")
+                .name("events");
+            return Err(error.text(" or ").name("grpc").text(" as well"));
+        }
         if self.ramp_up.is_some() && !self.has_steps() {
             let error = SettingsError::of("ramp_up").text(" needs ");
             return Err(error.name("steps").text(" as well"));
@@ -190,6 +198,13 @@ impl LoadSettings {
     /// Returns true if the load is a journey.
     pub fn has_steps(&self) -> bool {
         self.steps.is_some() || !self.step.is_empty()
+    }
+
+    /// Returns true if virtual users pause between requests, or between the steps of a journey.
+    pub fn has_pauses(&self) -> bool {
+        let steps = self.journey_steps().unwrap_or_default();
+        let mut thinks = steps.iter().filter_map(|step| step.think);
+        self.think.is_some() || thinks.any(|think| think.0.is_some())
     }
 
     /// Returns true if each virtual user has a cookie jar.
@@ -235,6 +250,20 @@ impl LoadSettings {
         self.streams.unwrap_or_else(|| default_of("streams"))
     }
 
+    /// Returns true if connections may use different addresses of the same host.
+    pub(crate) fn uses_address_book(&self) -> bool {
+        self.resolve_every.is_some() || self.addresses.is_some_and(|it| it != AddressOrder::First)
+    }
+
+    /// Returns true if connections may carry more than one request.
+    pub(crate) fn reuses_connections(&self) -> bool {
+        let one_request = self.no_keepalive
+            || self.requests_per_connection == Some(1)
+            || self.connection_rate.is_some()
+            || self.tcp_only;
+        !one_request
+    }
+
     /// Time after which a request fails; zero for never.
     pub fn timeout(&self) -> Duration {
         self.timeout.unwrap_or_else(|| default_of("timeout"))
@@ -243,6 +272,17 @@ impl LoadSettings {
     /// Time after which a stream without another event fails; zero for never.
     pub fn gap_timeout(&self) -> Duration {
         self.gap_timeout.unwrap_or_else(|| self.timeout())
+    }
+
+    /// The HTTP version, if it is given or gRPC needs one.
+    pub(crate) fn http_version(&self) -> Option<HttpVersion> {
+        self.http.or(self.grpc.as_ref().map(|_| HttpVersion::Http2))
+    }
+
+    /// Maximum length of a message in the response to a gRPC call, in bytes.
+    pub(crate) fn grpc_message_max(&self) -> u64 {
+        self.grpc_message_max
+            .unwrap_or_else(|| default_of("grpc_message_max"))
     }
 
     /// The events of responses, if responses are streams.

@@ -71,6 +71,9 @@ pub struct JourneyStep {
     /// Text that the body must contain, or a regular expression that it must match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_body: Option<BodyPattern>,
+    /// True if the response is read as a stream of events, as the setting `events` says.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
     /// True if the images, scripts and style sheets of the page are requested, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub page: bool,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::declare::settings;
 use super::event_field::EventField;
 use super::form::FormField;
+use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
 use super::setting::Setting;
@@ -20,8 +21,8 @@ use super::source_range::SourceRange;
 use super::step::JourneyStep;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice, ProxyVersion,
-    RequestOrder, Sha256, SourceOrder, TlsVersion,
+    AddressOrder, CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice,
+    ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
 use crate::values::pacing::Arrivals;
@@ -29,6 +30,19 @@ use crate::values::status_set::StatusSet;
 
 /// Environment variable that has the effect of `public`.
 pub const PUBLIC_VARIABLE: &str = "PRONY_PUBLIC";
+
+/// Settings that a gRPC call determines.
+const CALL_EXCLUDES: &[(&str, &str)] = &[
+    ("urls", ""),
+    ("steps", ""),
+    ("step", ""),
+    ("script", ""),
+    ("method", ""),
+    ("form", ""),
+    ("events", ""),
+    ("no_keepalive", ""),
+    ("tcp_only", ""),
+];
 
 /// Settings that a journey's steps replace.
 const JOURNEY_EXCLUDES: &[(&str, &str)] = &[
@@ -124,6 +138,41 @@ settings! {
         no_keepalive: bool = Switch,
             "Open a new connection for each request",
             alias("disable-keepalive");
+        requests_per_connection: Option<u64> = Count,
+            "Replace a connection after N requests; 1 is --no-keepalive",
+            default("no limit"), example("100"), excludes(&[("no_keepalive", "")]);
+        connection_lifetime: Option<Duration> = PositiveTime,
+            "Replace a connection that is older than TIME; one that is in use carries one more \
+             request first",
+            default("no limit"), example("\"1m\""), excludes(&[("no_keepalive", "")]);
+        connection_rate: Option<ArrivalRate> = Rate,
+            "Open N connections per second on a schedule, and send one request on each",
+            default("off"), example("500"),
+            excludes(&[
+                ("rate", ""),
+                ("stages", ""),
+                ("think", ""),
+                ("requests_per_connection", "because each connection carries one request"),
+                ("connection_lifetime", "because each connection carries one request"),
+                ("steps", "because each connection carries one request"),
+                ("step", "because each connection carries one request"),
+            ]);
+        tcp_only: bool = Switch,
+            "Only connect and close: each connection counts as a request, and nothing is sent",
+            excludes(&[
+                ("requests_per_connection", "because nothing is sent"),
+                ("connection_lifetime", "because nothing is sent"),
+                ("script", "because nothing is sent"),
+                ("steps", "because nothing is sent"),
+                ("step", "because nothing is sent"),
+                ("events", "because nothing is received"),
+                ("proxy", "because nothing is sent"),
+                ("proxy_protocol", "because nothing is sent"),
+                ("early_data", "because nothing is sent"),
+            ]);
+        idle: Option<u64> = Count,
+            "Keep N more connections open while the load runs, and send nothing on them",
+            default("none"), example("10k");
         cookies: bool = Switch,
             "Give each virtual user a cookie jar, so that it sends back cookies that responses set",
             default("cookies are ignored");
@@ -201,6 +250,14 @@ settings! {
              name lookup",
             placeholder("HOST:PORT:ADDR"), example("[\"example.org:443:127.0.0.1\"]"),
             repeatable();
+        addresses: Option<AddressOrder> = Choice(AddressOrder::CHOICES),
+            "Addresses that connections use if the host has several",
+            placeholder("ORDER"), default("first"), excludes(&[("unix", ""), ("proxy", "")]);
+        resolve_every: Option<Duration> = PositiveTime,
+            "Look the host up again every TIME, and replace connections to addresses that it no \
+             longer has",
+            default("once, before the load"), example("\"5s\""),
+            excludes(&[("unix", ""), ("proxy", "")]);
         timeout: Option<Duration> = Time,
             "Give up on a request after TIME; 0 means never",
             default("20s"), example("\"30s\"");
@@ -254,7 +311,55 @@ settings! {
         gap_timeout: Option<Duration> = Time,
             "Give up on a stream without another event for TIME; 0 means never",
             default("the value of --timeout, which covers the time until the first event"),
-            example("\"5s\""), needs("events");
+            example("\"5s\"");
+    }
+    "gRPC" {
+        grpc: Option<GrpcMethod> = Text,
+            "Call this gRPC method over HTTP/2; --body is its message as JSON, or a list of messages",
+            placeholder("SERVICE/METHOD"), default("plain requests"),
+            example("\"shop.Cart/Add\""), excludes(CALL_EXCLUDES);
+        proto: Option<PathBuf> = File,
+            "The .proto file that declares the method",
+            default("the server's reflection service; plans need proto or protoset"), example("\"shop.proto\""), needs("grpc"),
+            excludes(&[("protoset", "")]);
+        proto_path: Option<PathBuf> = File,
+            "Folder in which imports of --proto are found",
+            placeholder("DIR"), default("the folder of --proto"), needs("proto");
+        protoset: Option<PathBuf> = File,
+            "Compiled descriptors of the method, by protoc --include_imports --descriptor_set_out",
+            default("none"), example("\"shop.binpb\""), needs("grpc");
+        grpc_gzip: bool = Switch,
+            "Compress messages with gzip, and accept compressed messages",
+            needs("grpc");
+        grpc_message_max: Option<u64> = Size,
+            "Fail calls whose response has a message longer than this",
+            placeholder("SIZE"), default("4M"), needs("grpc");
+    }
+    "WebSocket" {
+        message: Vec<String> = Texts,
+            "With a URL of ws:// or wss://, send this message; the next message of the server is its \
+             response",
+            placeholder("TEXT"), example("[\"hello\"]"), repeatable(),
+            excludes(&[
+                ("urls", ""),
+                ("steps", ""),
+                ("step", ""),
+                ("script", ""),
+                ("method", ""),
+                ("body", ""),
+                ("body_file", ""),
+                ("form", ""),
+                ("cookies", ""),
+                ("data", ""),
+                ("follow", ""),
+                ("events", ""),
+                ("proxy", ""),
+                ("tcp_only", ""),
+                ("expect_status", "because messages have no status"),
+            ]);
+        binary: bool = Switch,
+            "Send binary messages",
+            default("text"), needs("message");
     }
     "TLS" {
         insecure: bool = Switch,

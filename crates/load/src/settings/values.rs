@@ -99,6 +99,17 @@ words! {
 }
 
 words! {
+    /// Choice among the addresses of a host that has several.
+    #[derive(Default)]
+    pub enum AddressOrder {
+        #[default]
+        First = "first": "All connections use the first address that accepts one",
+        All = "all": "Each connection takes the next address",
+        Random = "random": "Each connection takes a random address, reproducible with --seed",
+    }
+}
+
+words! {
     /// Version of the PROXY protocol.
     pub enum ProxyVersion {
         V1 = "v1": "A line of text",

@@ -286,8 +286,10 @@ pub(crate) trait ByteSockets<'run>: Sockets {
     /// Returns the bytes of the `Received` that [`Sockets::next`] returned last.
     fn received(&self) -> &[u8];
 
-    /// Acknowledges the bytes received so far immediately, if the transport allows it.
-    fn acknowledge(&mut self, _key: Key) {}
+    /// Acknowledges the bytes received so far immediately. Returns false if the transport can't.
+    fn acknowledge(&mut self, _key: Key) -> bool {
+        false
+    }
 }
 
 /// Sockets whose connections carry streams, and secure them.

@@ -404,12 +404,10 @@ impl<'run> ByteSockets<'run> for PollSockets<'run> {
             })
     }
 
-    fn acknowledge(&mut self, key: Key) {
+    fn acknowledge(&mut self, key: Key) -> bool {
         let connection = self.connections.get(key.index as usize);
         let connection = connection.and_then(Option::as_ref);
-        if let Some(connection) = connection.filter(|connection| connection.key == key) {
-            system::acknowledge(&connection.socket);
-        }
+        connection.is_some_and(|it| it.key == key && system::acknowledge(&it.socket))
     }
 
     fn received(&self) -> &[u8] {

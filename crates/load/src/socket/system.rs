@@ -64,20 +64,21 @@ pub(crate) fn usable_cores() -> usize {
 }
 
 /// Acknowledges the received bytes of a TCP connection immediately, and leaves the rules for later
-/// bytes as they are. Does nothing on other sockets.
-pub(crate) fn acknowledge(socket: &Socket) {
+/// bytes as they are. Returns false on other sockets.
+pub(crate) fn acknowledge(socket: &Socket) -> bool {
     // An even value other than zero acknowledges once (tcp(7), TCP_QUICKACK).
     let once: libc::c_int = 2;
     // SAFETY: the pointer refers to an integer, whose size is passed along.
-    unsafe {
+    let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_QUICKACK,
             (&raw const once).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
-        );
-    }
+        )
+    };
+    set == 0
 }
 
 /// Closes a connection immediately. Unsent and unread bytes are dropped, TCP sends RST, and no

@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use rustls::pki_types::ServerName;
 
 use crate::socket::Peer;
+use crate::target::addresses::NamedAddresses;
 
 /// Destination of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// Address of the server or proxy.
     pub(crate) peer: Peer,
+    /// The name and its addresses, if connections may use several or changing addresses.
+    pub(crate) named: Option<Box<NamedAddresses>>,
     /// Server name for TLS; `None` for cleartext.
     pub(crate) tls: Option<ServerName<'static>>,
     /// CONNECT request that asks the proxy for a tunnel to the target, if there is a proxy.

@@ -1,6 +1,7 @@
 //! Targets of requests: addresses, sources and proxies.
 
 pub(crate) mod address_list;
+pub(crate) mod addresses;
 pub(crate) mod bypass;
 mod destination;
 pub(crate) mod http_proxy;

@@ -48,10 +48,14 @@ pub(crate) struct ConnectionEnds<'a> {
 }
 
 impl<'a> ConnectionEnds<'a> {
-    /// Describes a connection from `local` to a target.
-    pub(crate) fn to(target: &'a Target, local: Option<SocketAddr>) -> ConnectionEnds<'a> {
+    /// Describes a connection from `local` to a peer of a target.
+    pub(crate) fn to(
+        target: &Target,
+        peer: &'a Peer,
+        local: Option<SocketAddr>,
+    ) -> ConnectionEnds<'a> {
         ConnectionEnds {
-            peer: &target.peer,
+            peer,
             local,
             port: if target.tls.is_some() { 443 } else { 80 },
         }

@@ -202,7 +202,28 @@ impl Resolver<'_> {
         url: &Url,
         reachable: impl Fn(&SocketAddr) -> bool,
     ) -> Result<SocketAddr, SpecError> {
-        let addresses = self.addresses(url)?;
+        let suited = self.suited(url)?;
+        let found = match &suited[..] {
+            [_, _, ..] => suited.iter().find(|address| reachable(address)),
+            _ => None,
+        };
+        found
+            .or(suited.first())
+            .copied()
+            .ok_or_else(|| SpecError::Name {
+                host: url.host.clone(),
+                error: "it has no address".to_owned(),
+            })
+    }
+
+    /// Returns the addresses of the URL's host that the load may use. If any of them is of the same
+    /// family as a source address, the others are left out.
+    ///
+    /// # Errors
+    ///
+    /// The host can't be looked up, or has an address that is not allowed.
+    pub(crate) fn suited(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
+        let mut addresses = self.addresses(url)?;
         if let [address] = addresses[..]
             && let IpAddr::V6(v6) = address.ip()
             && v6.is_unicast_link_local()
@@ -215,25 +236,10 @@ impl Resolver<'_> {
         }
         let ips: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
         self.allow(url, &ips)?;
-        let suited: Vec<SocketAddr> = if addresses.iter().any(|a| self.sources.suit(a.ip())) {
-            addresses
-                .into_iter()
-                .filter(|a| self.sources.suit(a.ip()))
-                .collect()
-        } else {
-            addresses
-        };
-        let found = match &suited[..] {
-            [_, _, ..] => suited.iter().find(|address| reachable(address)),
-            _ => None,
-        };
-        found
-            .or(suited.first())
-            .copied()
-            .ok_or_else(|| SpecError::Name {
-                host: url.host.clone(),
-                error: "it has no address".to_owned(),
-            })
+        if addresses.iter().any(|a| self.sources.suit(a.ip())) {
+            addresses.retain(|a| self.sources.suit(a.ip()));
+        }
+        Ok(addresses)
     }
 }
 

@@ -96,7 +96,7 @@ impl TlsSettings {
                 })?,
             (None, _) => builder.with_no_client_auth(),
         };
-        let alpn: &[&[u8]] = match settings.http {
+        let alpn: &[&[u8]] = match settings.http_version() {
             None => &[HTTP2, HTTP1],
             Some(HttpVersion::Http2) => &[HTTP2],
             Some(HttpVersion::Http3) => &[HTTP3],

@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 const NAMES_MAX: usize = 1024;
 /// Maximum number of tickets per name, for any number of connections. It bounds memory use, because
 /// each ticket contains the server's certificates.
-const TICKETS_PER_NAME_MAX: usize = 2048;
+const TICKETS_PER_NAME_MAX: usize = 4096;
 
 /// Sessions of one worker, by server name.
 ///
@@ -19,6 +19,9 @@ const TICKETS_PER_NAME_MAX: usize = 2048;
 /// ones. The library's own store keeps eight per name. With more concurrent handshakes than that,
 /// many would find no ticket, and the share of full handshakes would depend on the number of
 /// connections.
+///
+/// Two tickets are kept for each connection, the number that most servers send. A connection with
+/// early data that ends with its response receives no ticket, and takes the second.
 #[derive(Debug)]
 pub(super) struct SessionStore {
     tickets_max: usize,
@@ -40,7 +43,7 @@ impl SessionStore {
     /// before the next one starts.
     pub(super) fn new(connections: usize) -> SessionStore {
         SessionStore {
-            tickets_max: connections.clamp(1, TICKETS_PER_NAME_MAX),
+            tickets_max: connections.saturating_mul(2).clamp(2, TICKETS_PER_NAME_MAX),
             by_name: Mutex::default(),
         }
     }

@@ -85,6 +85,7 @@ pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError>
             parsed(&format!("{scheme}{reference}"))?
         }
         None => Url {
+            is_websocket: false,
             path: reference::resolve_path(&base.path, reference),
             ..base.clone()
         },

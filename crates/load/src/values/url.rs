@@ -18,6 +18,8 @@ pub(crate) struct Url {
     pub(crate) port: u16,
     /// Path and query, as in the request line.
     pub(crate) path: String,
+    /// True if the scheme is `ws` or `wss`.
+    pub(crate) is_websocket: bool,
 }
 
 impl Url {
@@ -60,13 +62,15 @@ impl Url {
             return Err(SettingsError::from(cause).hint(hint));
         }
         let uri = parsed(&with_ascii_host(&whole, shown)?, shown)?;
-        let tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
+        let (tls, is_websocket) = match uri.scheme_str() {
+            Some("http" | "grpc") => (false, false),
+            Some("https" | "grpcs") => (true, false),
+            Some("ws") => (false, true),
+            Some("wss") => (true, true),
             other => {
                 let other = other.unwrap_or_default();
                 let cause = format!("\"{shown}\": the scheme {other} is not supported");
-                return Err(SettingsError::from(cause).hint("use http or https"));
+                return Err(SettingsError::from(cause).hint("use http, https, ws or wss"));
             }
         };
         let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
@@ -95,6 +99,7 @@ impl Url {
             host: host.to_owned(),
             port,
             path: path_of(&uri),
+            is_websocket,
         })
     }
 
@@ -127,7 +132,12 @@ impl Url {
 
     /// The whole URL, as shown in results.
     pub(crate) fn text(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
+        let scheme = match (self.is_websocket, self.tls) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "ws",
+            (true, true) => "wss",
+        };
         format!("{scheme}://{}{}", self.host_header(), self.path)
     }
 }

@@ -180,6 +180,11 @@ impl Peer {
 
     /// Returns the client's next frame of this type. SETTINGS and PING before it are acknowledged.
     pub(crate) fn next(&mut self, kind: u8) -> Option<Frame> {
+        self.next_of(&[kind])
+    }
+
+    /// Returns the client's next frame of one of these types, like [`Peer::next`].
+    pub(crate) fn next_of(&mut self, kinds: &[u8]) -> Option<Frame> {
         loop {
             let frame = self.frame()?;
             if frame.flags & ACK == 0 && matches!(frame.kind, SETTINGS | PING) {
@@ -189,7 +194,7 @@ impl Peer {
                 };
                 self.send(&self::frame(frame.kind, ACK, 0, &acknowledged))?;
             }
-            if frame.kind == kind {
+            if kinds.contains(&frame.kind) {
                 return Some(frame);
             }
         }

@@ -203,17 +203,21 @@ fn sources_and_resumption_work_over_quic() {
 #[test]
 fn early_data_is_sent_on_resumed_connections() {
     let served = served(Config::default());
-    for (words, requests) in [
-        ("-n 60 -c 3 --no-keepalive --early-data", 60),
-        ("-n 60 -c 2 --no-keepalive --early-data -X HEAD", 60),
+    // The server sends two tickets after a full handshake. A connection with early data ends before
+    // it gets more, so two of three connections have early data.
+    for (words, early_min) in [
+        ("-n 60 -c 1 --no-keepalive --early-data", 36),
+        ("-n 60 -c 3 --no-keepalive --early-data", 30),
+        ("-n 60 -c 2 --no-keepalive --early-data -X HEAD", 30),
     ] {
+        let requests = 60;
         let before = served.origin.requests();
         let record = load(&served, "/bytes/20", words);
         let expected = [(Outcome::Ok, requests)];
         assert_eq!(outcomes(&record), expected, "{}", errors(&record));
         assert_eq!(served.origin.requests() - before, requests, "{words}");
         let quic = record.quic.as_ref().unwrap();
-        assert!(quic.early_data_offered > 10, "{quic:?}");
+        assert!(quic.early_data_offered >= early_min, "{quic:?}");
         assert_eq!(quic.early_data_accepted, quic.early_data_offered);
         assert_eq!(record.totals.retried, 0);
         assert!(quic.packets_received >= quic.datagrams_received, "{quic:?}");

@@ -6,7 +6,7 @@ mod journey;
 
 use std::io::Write;
 
-use prony_load::captures_in;
+use prony_load::{LoadSettings, captures_in};
 use prony_origin::{Config, Tls};
 use prony_record::{Outcome, Record};
 use rand::{RngExt, SeedableRng};
@@ -36,7 +36,7 @@ const STEPS: &str = r#"
     headers = { X-Number = "{{ number }}", X-Length = "{{ length }}" }
     form = { number = "{{ number }}", "a b" = "c&d" }
     repeat = 2
-    expect_body = { regex = "^a%20b=c%26d&number=n[0-9]+-[ab]$" }
+    expect_body = { regex = "^number=n[0-9]+-[ab]&a%20b=c%26d$" }
 "#;
 
 /// Runs a journey against the origin over a version of HTTP.
@@ -192,6 +192,29 @@ fn compressed_bodies_are_decoded_before_they_are_read() {
     assert_eq!(values, [("a".to_owned(), "e".to_owned())]);
     let error = captures_in(&step, b"HTTP/1.1 200 OK\r\n", gzip).unwrap_err();
     assert_eq!(error, "\"hello\" was not found in the body");
+}
+
+#[test]
+fn steps_that_can_not_mean_what_they_say_are_errors() {
+    for (settings, cause) in [
+        (
+            r#"{"step": [{"url": "/", "expect_body": "hi {{ user }}"}]}"#,
+            "step 1: expect_body: placeholders have no value here",
+        ),
+        (
+            r#"{"step": [{"url": "/"}, {"url": "/", "stream": true}]}"#,
+            "step 2: stream = true needs --events sse",
+        ),
+        (
+            r#"{"step": [{"url": "/"}], "events": "sse"}"#,
+            "no step has stream = true",
+        ),
+    ] {
+        let settings: LoadSettings = serde_json::from_str(settings).unwrap();
+        let resolved = settings.resolve(Some("http://127.0.0.1:1"));
+        let error = resolved.err().unwrap();
+        assert!(error.to_string().contains(cause), "{error}");
+    }
 }
 
 #[test]

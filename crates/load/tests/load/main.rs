@@ -1,14 +1,17 @@
 //! Tests of loads over real sockets, against the embedded origin and against misbehaving servers.
 
 mod acknowledgments;
+mod addresses;
 mod before;
 mod bytes_out;
+mod connecting;
 mod differing;
 mod entries;
 mod event_streams;
 mod expectations;
 mod faults;
 mod following;
+mod grpc;
 mod h2_faults;
 mod h2_floods;
 mod h2_frames;
@@ -24,6 +27,7 @@ mod harness;
 mod hostile;
 mod http_proxy;
 mod journeys;
+mod lifetimes;
 mod limits;
 mod parts;
 mod placeholders;
@@ -34,6 +38,7 @@ mod sliced;
 mod sources;
 mod tls;
 mod watched;
+mod websockets;
 
 /// Runs the tests again, in a separate process whose loads use the readiness backend. That process
 /// prints its own results.

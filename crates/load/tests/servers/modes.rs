@@ -24,18 +24,20 @@ fn an_open_loop_spreads_over_streams() {
 
 #[test]
 fn a_load_that_ends_by_time_accounts_for_every_stream() {
+    // A single load might end before its connections are open if the machine is busy.
+    let mut ok = 0;
     for (name, server) in servers() {
         for io in BACKENDS {
             let words = format!("-d 150ms --warmup 50ms -c 3 --streams 20 -t 2 --http 2 --io {io}");
             let record = server.load(Transport::Tls, "/bytes/16384", &words);
             let totals = &record.totals;
             assert_eq!(totals.failed, 0, "{name}: {}", finding(&record, "errors"));
-            assert!(
-                totals.ok > 0 && totals.unfinished <= 60,
-                "{name}: {totals:?}"
-            );
+            assert_eq!(totals.started, totals.ok + totals.unfinished, "{name}");
+            assert!(totals.unfinished <= 60, "{name}: {totals:?}");
+            ok += totals.ok;
         }
     }
+    assert!(ok > 0);
 }
 
 #[test]

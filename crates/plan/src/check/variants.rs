@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use prony_load::{LoadSettings, has_streamed_responses};
 use prony_stats::Metric;
 
 use super::placeholders::placeholder_endpoints;
@@ -148,7 +149,7 @@ fn check_capacity_metrics(
         return;
     }
     let is_search = models.any(|model| matches!(model, LoadModel::Capacity(_)));
-    let is_measured = |metric: &&Metric| (**metric == Metric::CapacityPerS) == is_search;
+    let is_measured = |metric: &&Metric| metric.is_capacity() == is_search;
     let Some(other) = plan.metrics.iter().find(|metric| !is_measured(metric)) else {
         return;
     };
@@ -172,7 +173,8 @@ fn check_capacity_metrics(
 
 /// Returns the metric that gets a verdict by default: the rate of a closed loop, the p99 of an open
 /// loop or of a load with think times, or the capacity of a search. For streamed responses, these are
-/// the rate of events and the p99 of the time to the first event.
+/// the rate of events and the p99 of the time to the first event; for journeys, their rate, the p99
+/// of the journey time, and the highest rate of journeys.
 fn default_metrics(
     all: &[(String, RenderedVariant)],
     load_line: usize,
@@ -180,24 +182,41 @@ fn default_metrics(
 ) -> Vec<Metric> {
     let models = all.iter().filter_map(|(_, rendered)| {
         let load = rendered.load.as_ref()?;
-        Some(match (load.settings.think, &load.model) {
+        Some(match (load.settings.has_pauses(), &load.model) {
             // With think times, the number of users determines the rate.
-            (Some(_), LoadModel::Closed) => &LoadModel::Open,
+            (true, LoadModel::Closed) => &LoadModel::Open,
             (_, model) => model,
         })
     });
-    let mut loads = all
+    let loads: Vec<_> = all
         .iter()
         .filter_map(|(_, rendered)| rendered.load.as_ref())
-        .peekable();
-    let are_streams = loads.peek().is_some() && loads.all(|load| load.settings.events.is_some());
+        .collect();
+    let are_all = |is: fn(&LoadSettings) -> bool| {
+        !loads.is_empty() && loads.iter().all(|load| is(&load.settings))
+    };
+    let [rate, p99, capacity] = if are_all(has_streamed_responses) {
+        [
+            Metric::EventsPerS,
+            Metric::FirstEventP99Us,
+            Metric::CapacityPerS,
+        ]
+    } else if are_all(LoadSettings::has_steps) {
+        [
+            Metric::JourneysPerS,
+            Metric::JourneyP99Us,
+            Metric::JourneyCapacityPerS,
+        ]
+    } else {
+        [Metric::RatePerS, Metric::P99Us, Metric::CapacityPerS]
+    };
     let (mut closed, mut open) = (false, false);
     for model in models {
         match model {
             LoadModel::Closed => closed = true,
             LoadModel::Open => open = true,
             // A mix of searches and other loads is rejected elsewhere.
-            LoadModel::Capacity(_) => return vec![Metric::CapacityPerS],
+            LoadModel::Capacity(_) => return vec![capacity],
         }
     }
     match (closed, open) {
@@ -207,10 +226,8 @@ fn default_metrics(
             reader.report_with_hint(DiagnosticKind::Structure, load_line, message, hint);
             Vec::new()
         }
-        (false, true) if are_streams => vec![Metric::FirstEventP99Us],
-        (false, true) => vec![Metric::P99Us],
-        (_, false) if are_streams => vec![Metric::EventsPerS],
-        (_, false) => vec![Metric::RatePerS],
+        (false, true) => vec![p99],
+        (_, false) => vec![rate],
     }
 }
 

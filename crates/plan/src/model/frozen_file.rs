@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use prony_load::{JourneyStep, read_steps};
+use prony_load::{JourneyStep, proto_imports, read_steps};
 
 use super::folder::{INCLUDES, PlanFolder, copy_name};
 
@@ -27,6 +27,7 @@ pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -
         };
         frozen.extend(body_files(&file));
         frozen.extend(step_files(&file));
+        frozen.extend(imported_files(&file));
         frozen.insert(file);
     }
     frozen.into_iter().collect()
@@ -70,6 +71,23 @@ fn step_files(steps: &FrozenFile) -> Vec<FrozenFile> {
         .map(|file| FrozenFile {
             from: from.join(file),
             to: to.join(file),
+        })
+        .collect()
+}
+
+/// Lists the files that a .proto file imports. Their paths are relative to its folder.
+fn imported_files(proto: &FrozenFile) -> Vec<FrozenFile> {
+    let is_proto = proto.from.extension().is_some_and(|it| it == "proto");
+    let (true, Some(from), Some(to)) = (is_proto, proto.from.parent(), proto.to.parent()) else {
+        return Vec::new();
+    };
+    let imports = proto_imports(&proto.from).into_iter();
+    let relative = imports.filter_map(|file| Some(file.strip_prefix(from).ok()?.to_owned()));
+    relative
+        .filter(|file| is_below(file))
+        .map(|file| FrozenFile {
+            from: from.join(&file),
+            to: to.join(&file),
         })
         .collect()
 }

@@ -89,6 +89,20 @@ pub enum CommonFrame<'a> {
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
     },
+    /// A part of the body, which ends a frame; more follows.
+    Part {
+        /// Tag of the request.
+        tag: u32,
+        /// Bytes of the body, at least one.
+        bytes: &'a [u8],
+    },
+    /// The trailers, with which the response is complete.
+    Trailers {
+        /// Tag of the request.
+        tag: u32,
+        /// The gRPC call to which this was the response, if it was one.
+        call: Option<GrpcCall>,
+    },
     /// The rest of the body, with which the response is complete.
     Rest {
         /// Tag of the request.

@@ -9,14 +9,16 @@ mod wire;
 use std::borrow::Cow;
 
 pub use numbers::EncodedDelta;
-use numbers::{EncodedHalfSecond, EncodedTimes};
+use numbers::{EncodedHalfSecond, EncodedOtherCounts, EncodedTimes};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::buckets::BucketCount;
 use crate::distribution::Distribution;
 use crate::fast_histogram::{bucket_of, start_of};
-use crate::series::{HalfSecondCounts, Series, coarse_bucket, coarse_time};
+use crate::series::{
+    CoarseTimes, HalfSecondCounts, OtherCounts, Series, coarse_bucket, coarse_time,
+};
 use crate::{Delta, EntryDelta, Nanos, OutcomeCounts};
 
 impl Serialize for EncodedDelta {
@@ -224,6 +226,10 @@ impl EncodedDelta {
                     .iter()
                     .all(few)
                     && few_of_each(&half_second.times)
+                    && half_second.other.iter().all(|other| {
+                        other.counts.iter().all(few)
+                            && other.times.iter().all(|times| few_of_each(times))
+                    })
             })
             && last_half_second <= HALF_SECONDS_MAX
             && self.entries_add_up()
@@ -321,22 +327,48 @@ impl EncodedTimes {
 
 impl EncodedHalfSecond {
     fn of(half_second: &HalfSecondCounts) -> EncodedHalfSecond {
-        let encoded = |&(time, count): &(Nanos, u64)| (coarse_bucket(time.0), count);
+        let encoded = |times: &CoarseTimes| -> Vec<BucketCount> {
+            let buckets = times.iter();
+            buckets
+                .map(|&(time, n)| (coarse_bucket(time.0), n))
+                .collect()
+        };
         EncodedHalfSecond {
             ok: half_second.ok,
             failed: half_second.failed,
             bytes_in: half_second.bytes_in,
-            times: half_second.times.iter().map(encoded).collect(),
+            times: encoded(&half_second.times),
+            other: half_second.other.as_ref().map(|other| {
+                Box::new(EncodedOtherCounts {
+                    counts: other.counts(),
+                    times: other.times().map(encoded),
+                })
+            }),
         }
     }
 
     fn decoded(&self) -> HalfSecondCounts {
-        let decoded = |&(bucket, count): &BucketCount| (coarse_time(bucket), count);
+        let decoded = |times: &Vec<BucketCount>| -> CoarseTimes {
+            let buckets = times.iter();
+            buckets
+                .map(|&(bucket, n)| (coarse_time(bucket), n))
+                .collect()
+        };
         HalfSecondCounts {
             ok: self.ok,
             failed: self.failed,
             bytes_in: self.bytes_in,
-            times: self.times.iter().map(decoded).collect(),
+            times: decoded(&self.times),
+            other: self.other.as_ref().map(|encoded| {
+                let mut other = OtherCounts::default();
+                for (count, &own) in other.counts_mut().into_iter().zip(&encoded.counts) {
+                    *count = own;
+                }
+                for (times, own) in other.times_mut().into_iter().zip(&encoded.times) {
+                    *times = decoded(own);
+                }
+                Box::new(other)
+            }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The numbers of a delta that are encoded.
 
 use crate::buckets::BucketCount;
+use crate::delta::DELTA_COUNTS;
 use crate::distribution::LONGEST_NS;
 use crate::events::EVENT_COUNTS;
 use crate::fast_histogram::bucket_of;
@@ -14,7 +15,7 @@ use crate::{EntryDelta, Outcome};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EncodedDelta {
     pub(super) span: Option<(u64, u64)>,
-    pub(super) counts: [u64; 13],
+    pub(super) counts: [u64; DELTA_COUNTS],
     /// Counts of events of streamed responses.
     pub(super) events: [u64; EVENT_COUNTS],
     pub(super) outcomes: Vec<(Outcome, u64)>,
@@ -46,4 +47,13 @@ pub(super) struct EncodedHalfSecond {
     pub(super) failed: u64,
     pub(super) bytes_in: u64,
     pub(super) times: Vec<BucketCount>,
+    /// Journeys and events, if there were any.
+    pub(super) other: Option<Box<EncodedOtherCounts>>,
+}
+
+/// Counts and times of journeys and events, in the order of [`crate::series::OtherCounts`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct EncodedOtherCounts {
+    pub(super) counts: [u64; 3],
+    pub(super) times: [Vec<BucketCount>; 3],
 }

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use super::numbers::{BUCKETS, DISTRIBUTIONS};
 use super::*;
 use crate::Outcome;
+use crate::series::coarse_times;
 
 fn refused(change: impl Fn(&mut EncodedDelta)) {
     let mut encoded = EncodedDelta {
@@ -25,7 +26,7 @@ fn refused(change: impl Fn(&mut EncodedDelta)) {
 
 #[test]
 fn impossible_numbers_are_rejected_whole() {
-    refused(|it| it.counts = [u64::MAX; 13]);
+    refused(|it| it.counts = [u64::MAX; 15]);
     refused(|it| it.events[5] = u64::MAX);
     refused(|it| it.outcomes = vec![(Outcome::Ok, u64::MAX)]);
     refused(|it| it.statuses = vec![(200, 1 << 50)]);
@@ -100,7 +101,7 @@ fn odd_but_possible_numbers_are_added() {
     let last = BUCKETS as u32 - 1;
     let odd = EncodedDelta {
         span: Some((u64::MAX, 0)),
-        counts: [1; 13],
+        counts: [1; 15],
         statuses: vec![(u16::MAX, 1)],
         times: vec![
             EncodedTimes {
@@ -204,7 +205,14 @@ impl Random {
             half_second.bytes_in = self.up_to_bits(49);
             let mut times = Distribution::new();
             self.times(&mut times);
-            half_second.keep_times(&times);
+            half_second.times = coarse_times(&times);
+            if self.next().is_multiple_of(2) {
+                let other = half_second.other.get_or_insert_default();
+                for count in other.counts_mut() {
+                    *count = self.up_to_bits(49);
+                }
+                other.event_gaps.clone_from(&half_second.times);
+            }
             // As in a recorder, the times of a half second are also among the delta's response
             // times.
             if first.is_multiple_of(2) {
@@ -243,8 +251,10 @@ fn decoding_gives_the_same_buckets() {
 fn repeated_distributions_are_written_once() {
     let mut times = Distribution::new();
     Random::new(1).times(&mut times);
-    let mut half_second = HalfSecondCounts::default();
-    half_second.keep_times(&times);
+    let half_second = HalfSecondCounts {
+        times: coarse_times(&times),
+        ..HalfSecondCounts::default()
+    };
     let mut delta = Delta {
         response_time: times.clone(),
         ..Delta::default()

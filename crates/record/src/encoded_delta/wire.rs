@@ -15,7 +15,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 
 use super::bits::{BitReader, BitWriter};
-use super::numbers::{BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedHalfSecond, EncodedTimes};
+use super::numbers::{
+    BUCKETS, DISTRIBUTIONS, EncodedDelta, EncodedHalfSecond, EncodedOtherCounts, EncodedTimes,
+};
 use crate::buckets::BucketCount;
 use crate::entries::TIME_BUCKETS;
 use crate::fast_histogram::start_of;
@@ -32,7 +34,7 @@ pub(super) fn write_delta(encoded: &EncodedDelta) -> String {
     let counts = encoded.counts.iter().chain(&encoded.events);
     counts.for_each(|&count| to.number(count));
     let outcomes = encoded.outcomes.iter();
-    let outcomes: Vec<BucketCount> = outcomes.map(|&(it, n)| (it as u32, n)).collect();
+    let outcomes: Vec<BucketCount> = outcomes.map(|&(it, n)| (it.index() as u32, n)).collect();
     write_list(&mut to, &outcomes);
     let statuses = encoded.statuses.iter();
     let statuses: Vec<BucketCount> = statuses.map(|&(it, n)| (it.into(), n)).collect();
@@ -62,6 +64,11 @@ fn write_slices(to: &mut BitWriter, encoded: &EncodedDelta) {
         to.number(half_second.ok);
         to.number(half_second.failed);
         to.number(half_second.bytes_in);
+        to.flag(half_second.other.is_some());
+        if let Some(other) = &half_second.other {
+            other.counts.iter().for_each(|&count| to.number(count));
+            other.times.iter().for_each(|times| write_list(to, times));
+        }
     }
     for half_second in before {
         write_list(to, &half_second.times);
@@ -79,7 +86,7 @@ fn write_entries(to: &mut BitWriter, entries: &[EntryDelta]) {
     for entry in entries {
         entry.counts().iter().for_each(|&count| to.number(count));
         let outcomes = entry.outcomes.happened();
-        let outcomes: Vec<BucketCount> = outcomes.map(|(it, n)| (it as u32, n)).collect();
+        let outcomes: Vec<BucketCount> = outcomes.map(|(it, n)| (it.index() as u32, n)).collect();
         write_list(to, &outcomes);
         write_list(to, &entry.times.known);
         write_list(to, &entry.times.at_least);
@@ -167,12 +174,23 @@ fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<(
     }
     encoded.first_half_second = u32::try_from(from.number()?).ok()?;
     for _ in 0..half_seconds {
-        encoded.half_seconds.push(EncodedHalfSecond {
+        let mut half_second = EncodedHalfSecond {
             ok: from.number()?,
             failed: from.number()?,
             bytes_in: from.number()?,
-            times: Vec::new(),
-        });
+            ..EncodedHalfSecond::default()
+        };
+        if from.flag()? {
+            let mut other = Box::<EncodedOtherCounts>::default();
+            for count in &mut other.counts {
+                *count = from.number()?;
+            }
+            for times in &mut other.times {
+                *times = read_list(from, COARSE_BUCKETS)?;
+            }
+            half_second.other = Some(other);
+        }
+        encoded.half_seconds.push(half_second);
     }
     let (last, before) = encoded.half_seconds.split_last_mut()?;
     for half_second in &mut *before {

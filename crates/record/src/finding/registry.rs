@@ -82,6 +82,7 @@ registry! {
     ConnectionsLate "connections-late" => load::CONNECTIONS_LATE, load::ConnectionsLate;
     ConnectionsNotReused "connections-not-reused" => load::CONNECTIONS_NOT_REUSED, load::ConnectionsNotReused;
     DelayedAcks "delayed-acks" => load::DELAYED_ACKS, load::DelayedAcks;
+    EventsTogether "events-together" => load::EVENTS_TOGETHER, load::EventsTogether;
     RequestsRetried "requests-retried" => load::REQUESTS_RETRIED, load::RequestsRetried;
     StreamsLimited "streams-limited" => load::STREAMS_LIMITED, load::StreamsLimited;
     PacketsLost "packets-lost" => load::PACKETS_LOST, load::PacketsLost;

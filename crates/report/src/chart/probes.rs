@@ -1,5 +1,7 @@
 //! A goal's metric against the offered rate, with a point for every probe of a capacity search.
 
+use prony_record::number::RateUnit;
+
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::drawing::{Chart, DrawingSize, chart};
 use super::palette::{self, Color};
@@ -14,7 +16,7 @@ pub(crate) struct ProbePoints {
     pub(crate) color: Color,
     /// Offered rate and value of each probe.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Capacity in requests per second; `None` if it is unknown.
+    /// Capacity; `None` if it is unknown.
     pub(crate) capacity: Option<f64>,
 }
 
@@ -26,6 +28,8 @@ pub(crate) struct GoalAxis {
     /// The goal in words, such as `p99 < 50 ms`.
     pub(crate) goal: String,
     pub(crate) limit: f64,
+    /// Subject of the rates.
+    pub(crate) unit: RateUnit,
     /// Formats a value.
     pub(crate) mark: fn(f64) -> String,
 }
@@ -49,7 +53,7 @@ const RATE_MAX: f64 = 1.5;
 
 fn draw(canvas: &mut Canvas, size: DrawingSize, axis: &GoalAxis, variants: &[ProbePoints]) -> f64 {
     let right = size.width() - 10.0;
-    let legend_end = legend(canvas, right, variants);
+    let legend_end = legend(canvas, right, axis.unit, variants);
     let top = legend_end + 26.0;
     let bottom = top + HEIGHT;
     canvas.text((0.0, top - 14.0), &axis.metric, TextStyle::AXIS);
@@ -85,20 +89,20 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, axis: &GoalAxis, variants: &[Pro
             canvas.dot((x.at(rate), y.at(value.ln())), 3.2, variant.color, 0.75);
         }
     }
-    let caption = "offered rate, requests per second";
-    canvas.caption(size.width() / 2.0, bottom, caption)
+    let caption = format!("offered rate, {} per second", axis.unit.noun());
+    canvas.caption(size.width() / 2.0, bottom, &caption)
 }
 
 /// Draws each variant's name and capacity in its color. Returns the vertical position of the
 /// legend's lower edge.
-fn legend(canvas: &mut Canvas, right: f64, variants: &[ProbePoints]) -> f64 {
+fn legend(canvas: &mut Canvas, right: f64, unit: RateUnit, variants: &[ProbePoints]) -> f64 {
     let mut y = 0.0;
     for variant in variants {
         let style = TextStyle::LABEL.bold().color(variant.color);
         let middle = y + ROW / 2.0;
         canvas.line((0.0, middle), (16.0, middle), variant.color, 3.0);
         let text = match variant.capacity {
-            Some(capacity) => format!("{}: {}", variant.name, number::rate(capacity)),
+            Some(capacity) => format!("{}: {}", variant.name, unit.rate(capacity)),
             None => format!("{}: unknown", variant.name),
         };
         canvas.text((24.0, middle), &style.fit(&text, right - 24.0), style);
@@ -164,6 +168,7 @@ mod tests {
             metric: "p99".to_owned(),
             goal: "p99 < 50 ms".to_owned(),
             limit: 50_000.0,
+            unit: RateUnit::Requests,
             mark: number::time,
         }
     }

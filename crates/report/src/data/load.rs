@@ -78,7 +78,9 @@ fn times(record: &Record) -> DataTable {
             ("event_gap", &events.event_gap_us),
         ]
     });
-    let all = all.into_iter().chain(events);
+    let journeys = record.journeys.iter();
+    let journeys = journeys.map(|it| ("journey", &it.journey_time_us));
+    let all = all.into_iter().chain(events).chain(journeys);
     DataTable::of("times", all.filter(|(_, it)| **it != Summary::default()))
         .column("time", |(name, _)| name)
         .column("min_us", |(_, it)| it.min)
@@ -128,6 +130,36 @@ pub(super) fn series_columns<'a, T: Copy>(
             percentile(it, |half_second| half_second.p90_us)
         })
         .column("offered_per_s", |it| half_second(it).1.offered_per_s)
+        .column("journeys_completed", |it| {
+            half_second(it).1.journeys.map(|it| it.completed)
+        })
+        .column("journeys_failed", |it| {
+            half_second(it).1.journeys.map(|it| it.failed)
+        })
+        .column("journey_p50_us", |it| {
+            measured(half_second(it).1.journeys.map(|it| it.p50_us))
+        })
+        .column("journey_p99_us", |it| {
+            measured(half_second(it).1.journeys.map(|it| it.p99_us))
+        })
+        .column("events", |it| half_second(it).1.events.map(|it| it.events))
+        .column("first_event_p50_us", |it| {
+            measured(half_second(it).1.events.map(|it| it.first_event_p50_us))
+        })
+        .column("first_event_p99_us", |it| {
+            measured(half_second(it).1.events.map(|it| it.first_event_p99_us))
+        })
+        .column("event_gap_p50_us", |it| {
+            measured(half_second(it).1.events.map(|it| it.event_gap_p50_us))
+        })
+        .column("event_gap_p99_us", |it| {
+            measured(half_second(it).1.events.map(|it| it.event_gap_p99_us))
+        })
+}
+
+/// A time that was measured; `None` for the 0 of a half second without any.
+fn measured(us: Option<f64>) -> Option<f64> {
+    us.filter(|us| *us > 0.0)
 }
 
 /// Adds the columns that describe a whole record.
@@ -140,6 +172,7 @@ pub(super) fn record_columns<'a, T: Copy>(
     let response = |it: T| &record(it).response_time_us;
     let generator = |it: T| &record(it).generator;
     let events = |it: T| record(it).events.as_ref();
+    let journeys = |it: T| record(it).journeys.as_ref();
     table
         .column("url", |it| &load(it).url)
         .column("model", |it| &load(it).model)
@@ -197,5 +230,25 @@ pub(super) fn record_columns<'a, T: Copy>(
         })
         .column("event_gap_p99_us", |it| {
             events(it).map(|events| events.event_gap_us.p99)
+        })
+        .column("journeys_started", |it| journeys(it).map(|it| it.started))
+        .column("journeys_completed", |it| {
+            journeys(it).map(|it| it.completed)
+        })
+        .column("journeys_failed", |it| journeys(it).map(|it| it.failed))
+        .column("journeys_unfinished", |it| {
+            journeys(it).map(|it| it.unfinished)
+        })
+        .column("journeys_unstarted", |it| {
+            journeys(it).map(|it| it.unstarted)
+        })
+        .column("journeys_per_s", |it| {
+            journeys(it).map(|it| it.completed_per_s)
+        })
+        .column("journey_p50_us", |it| {
+            journeys(it).map(|it| it.journey_time_us.p50)
+        })
+        .column("journey_p99_us", |it| {
+            journeys(it).map(|it| it.journey_time_us.p99)
         })
 }

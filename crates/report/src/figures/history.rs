@@ -40,7 +40,9 @@ pub(crate) fn history(series: &HistorySeries) -> Figure {
         Unit::Share => number::share,
         Unit::Bytes => number::bytes,
         Unit::BitsPerS => number::bits_per_s,
-        Unit::PerS | Unit::EventsPerS | Unit::Percent | Unit::Count => number::rate_figure,
+        Unit::PerS | Unit::JourneysPerS | Unit::EventsPerS | Unit::Percent | Unit::Count => {
+            number::rate_figure
+        }
     };
     let name = history::series_name(series);
     let label = format!("{name} in {} runs.", series.points.len());

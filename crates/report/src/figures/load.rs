@@ -46,6 +46,41 @@ pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
             failures(record),
         ),
         (
+            "Journeys over time",
+            "In half-second steps.",
+            timed_lines(
+                record,
+                "journeys per second",
+                number::rate_figure,
+                &JOURNEYS,
+            ),
+        ),
+        (
+            "Journey times over time",
+            "Percentiles of the journeys that completed in each half second.",
+            timed_lines(record, "journey time", number::time, &JOURNEY_TIMES),
+        ),
+        (
+            "Events over time",
+            "In half-second steps.",
+            timed_lines(record, "events per second", number::rate_figure, &EVENTS),
+        ),
+        (
+            "Times to the first event over time",
+            "Percentiles of the streams that ended in each half second.",
+            timed_lines(
+                record,
+                "time to the first event",
+                number::time,
+                &FIRST_EVENTS,
+            ),
+        ),
+        (
+            "Gaps between events over time",
+            "Percentiles of the gaps before the events of each half second.",
+            timed_lines(record, "gap between events", number::time, &EVENT_GAPS),
+        ),
+        (
             "Distribution of response times",
             "Completed requests only.",
             distribution(record),
@@ -129,7 +164,7 @@ fn percentiles_against_rate(record: &Record) -> Option<Chart> {
     }
     let label = format!(
         "Scatter chart of response times against the offered rate, {}.",
-        number::rate_stages(&record.load.stages)
+        number::rate_stages(&record.load.stages, record.load.rate_unit())
     );
     let (unit, mark) = ("response time", number::time);
     Some(chart::against_rate(label, unit, mark, &dots))
@@ -170,6 +205,65 @@ fn percentiles(record: &Record) -> Option<Chart> {
     );
     let length_s = record.totals.elapsed_s;
     let (unit, mark) = ("response time", number::time);
+    Some(chart::timed(label, unit, mark, length_s, &lines))
+}
+
+/// Name of a line, index of its color, and a function that returns its value in a half second of
+/// the given length in seconds; `None` if there is none.
+type HalfSecondLine = (&'static str, usize, fn(&HalfSecond, f64) -> Option<f64>);
+
+const JOURNEYS: [HalfSecondLine; 2] = [
+    ("completed", 0, |it, length_s| {
+        Some(it.journeys?.completed as f64 / length_s)
+    }),
+    ("failed", 1, |it, length_s| {
+        let failed = it.journeys?.failed;
+        (failed > 0).then_some(failed as f64 / length_s)
+    }),
+];
+const JOURNEY_TIMES: [HalfSecondLine; 2] = [
+    ("p50", 0, |it, _| Some(it.journeys?.p50_us)),
+    ("p99", 3, |it, _| Some(it.journeys?.p99_us)),
+];
+const EVENTS: [HalfSecondLine; 1] = [("events", 0, |it, length_s| {
+    Some(it.events?.events as f64 / length_s)
+})];
+const FIRST_EVENTS: [HalfSecondLine; 2] = [
+    ("p50", 0, |it, _| Some(it.events?.first_event_p50_us)),
+    ("p99", 3, |it, _| Some(it.events?.first_event_p99_us)),
+];
+const EVENT_GAPS: [HalfSecondLine; 2] = [
+    ("p50", 0, |it, _| Some(it.events?.event_gap_p50_us)),
+    ("p99", 3, |it, _| Some(it.events?.event_gap_p99_us)),
+];
+
+/// A chart of lines over time. Times of zero were not measured. `None` if there is no value.
+fn timed_lines(
+    record: &Record,
+    unit: &str,
+    mark: fn(f64) -> String,
+    lines: &[HalfSecondLine],
+) -> Option<Chart> {
+    let is_rate = unit.ends_with("per second");
+    let lines = lines.iter().map(|(name, place, pick)| {
+        let values = with_lengths(&record.series).filter_map(|(length_s, half_second)| {
+            let value = pick(half_second, length_s)?;
+            let middle_s = half_second.t_s - length_s / 2.0;
+            (is_rate || value > 0.0).then_some((middle_s, value))
+        });
+        TimedLine {
+            name: (*name).to_owned(),
+            color: palette::variant(*place),
+            points: values.collect(),
+        }
+    });
+    let lines: Vec<TimedLine> = lines.filter(|line| !line.points.is_empty()).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let label = format!("Line chart of {unit} over time: {}.", names.join(", "));
+    let length_s = record.totals.elapsed_s;
     Some(chart::timed(label, unit, mark, length_s, &lines))
 }
 

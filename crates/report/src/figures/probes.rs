@@ -1,6 +1,7 @@
 //! Charts of the probes of capacity searches.
 
 use prony_record::goals_phrase;
+use prony_record::number::RateUnit;
 use prony_stats::Metric;
 use prony_stats::capacity::Goal;
 
@@ -18,12 +19,15 @@ pub(crate) fn probes(experiment: &Experiment) -> Vec<Figure> {
 fn of_goal(experiment: &Experiment, text: &str) -> Option<Figure> {
     let goal = Goal::parse(text).ok()?;
     let verdict = &experiment.verdict;
+    let first = experiment.trials.first();
+    let unit = first.map_or(RateUnit::Requests, |it| it.record.load.rate_unit());
+    let capacity = Metric::capacity_of(unit);
     let variants: Vec<ProbePoints> = (0..verdict.variants.len())
         .map(|variant| ProbePoints {
             name: verdict.variants[variant].name.clone(),
             color: palette::variant(variant),
             points: points(experiment, variant, text),
-            capacity: level(verdict, variant, Metric::CapacityPerS),
+            capacity: level(verdict, variant, capacity),
         })
         .collect();
     if variants.iter().all(|variant| variant.points.is_empty()) {
@@ -34,6 +38,7 @@ fn of_goal(experiment: &Experiment, text: &str) -> Option<Figure> {
     let axis = GoalAxis {
         goal: phrase,
         limit: goal.limit(),
+        unit,
         mark: match goal.limit_s() {
             Some(_) => number::time,
             None => number::share,
@@ -41,7 +46,7 @@ fn of_goal(experiment: &Experiment, text: &str) -> Option<Figure> {
         metric,
     };
     let capacities = variants.iter().map(|variant| match variant.capacity {
-        Some(capacity) => format!("{} {}", variant.name, number::rate(capacity)),
+        Some(capacity) => format!("{} {}", variant.name, unit.rate(capacity)),
         None => format!("{} unknown", variant.name),
     });
     let label = format!(

@@ -94,7 +94,7 @@ fn row(table: &Table, cells: &[TableCell]) -> String {
 
 fn content(cell: &TableCell) -> String {
     let lines = cell.lines.iter().map(|(text, emphasis)| {
-        let text = escaped(text);
+        let text = breakable(text);
         let class = match emphasis {
             Emphasis::Plain => return text,
             Emphasis::Strong => "strong",
@@ -107,6 +107,19 @@ fn content(cell: &TableCell) -> String {
     format!("{}{}", swatch(cell.swatch), lines.join("<br>"))
 }
 
+/// Length in characters beyond which a URL may be broken into lines.
+const URL_LINE_CHARS: usize = 30;
+
+/// Escapes a text. A long URL in it can be broken after the characters that divide it.
+fn breakable(text: &str) -> String {
+    if text.len() <= URL_LINE_CHARS || !text.contains("://") {
+        return escaped(text);
+    }
+    let parts = text.split_inclusive(['/', '?', '&', ',']);
+    let parts: Vec<String> = parts.map(escaped).collect();
+    parts.join("<wbr>")
+}
+
 /// Renders the environment as a table of paths and values.
 pub(super) fn environment(facts: &[(String, String)]) -> String {
     let row = |(name, text): &(String, String)| {
@@ -115,4 +128,18 @@ pub(super) fn environment(facts: &[(String, String)]) -> String {
     };
     let rows: String = facts.iter().map(row).collect();
     format!("<table class=\"environment\"><tbody>\n{rows}</tbody></table>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::breakable;
+
+    #[test]
+    fn long_urls_can_be_broken() {
+        assert_eq!(breakable("http://a/?b&c"), "http://a/?b&amp;c");
+        assert_eq!(
+            breakable("https://shop.test:8443/items?page=2&size=50"),
+            "https:/<wbr>/<wbr>shop.test:8443/<wbr>items?<wbr>page=2&amp;<wbr>size=50"
+        );
+    }
 }

@@ -387,8 +387,13 @@ fn entries_section(entries: &EntryComparison<'_>) -> Section {
     let caption = captions::ENTRIES_POOLED;
     let rows = entry_wording::compared_rows_note(entries.is_grouped, entries.summed_up);
     let rows = rows.map(Block::Note);
-    if count <= ENTRIES_SHOWN_MAX {
-        return Section::new("Entries")
+    if entries.are_steps || count <= ENTRIES_SHOWN_MAX {
+        let title = if entries.are_steps {
+            "Steps of the journey"
+        } else {
+            "Entries"
+        };
+        return Section::new(title)
             .intro(caption)
             .with(Everyone, Block::Table(entries.table()))
             .with(Terminal, Block::Note(caption.to_owned()))

@@ -212,18 +212,19 @@ fn of_loads(records: &[Record]) -> Run {
         withheld.collect()
     });
     let are_streams = records.iter().all(|record| record.events.is_some());
+    let are_journeys = records.iter().all(|record| record.journeys.is_some());
+    let [rate, p99] = match (are_streams, are_journeys) {
+        (true, _) => [Metric::EventsPerS, Metric::FirstEventP99Us],
+        (_, true) => [Metric::JourneysPerS, Metric::JourneyP99Us],
+        _ => [Metric::RatePerS, Metric::P99Us],
+    };
     Run {
         variants: vec![RunVariant {
             name: String::new(),
             levels: prony_stats::Levels::default(),
         }],
         margin: LOADS_MARGIN,
-        family: vec![match (is_open, are_streams) {
-            (true, false) => Metric::P99Us,
-            (false, false) => Metric::RatePerS,
-            (true, true) => Metric::FirstEventP99Us,
-            (false, true) => Metric::EventsPerS,
-        }],
+        family: vec![if is_open { p99 } else { rate }],
         trials: (1..)
             .zip(records)
             .map(|(block, record)| TrialValues {

@@ -18,12 +18,13 @@ pub(crate) fn searches(capacity: &CapacityDocument) -> Table {
 }
 
 fn result(search: &SearchReport) -> String {
+    let unit = search.rate_unit();
     match search.end {
         SearchEnd::Outcome { outcome } => match outcome {
-            SearchOutcome::Capacity { per_s } => number::rate(per_s),
-            SearchOutcome::AtLeast { per_s, .. } => format!("≥ {}", number::rate(per_s)),
+            SearchOutcome::Capacity { per_s } => unit.rate(per_s),
+            SearchOutcome::AtLeast { per_s, .. } => format!("≥ {}", unit.rate(per_s)),
             SearchOutcome::Below { per_s } | SearchOutcome::Unmet { per_s } => {
-                format!("< {}", number::rate(per_s))
+                format!("< {}", unit.rate(per_s))
             }
         },
         SearchEnd::NoSuccess => "no request succeeded".to_owned(),

@@ -22,6 +22,8 @@ pub(crate) struct EntryComparison<'a> {
     other: Option<EntryRow<'a>>,
     /// True if a variant's entries are groups of URLs.
     pub(crate) is_grouped: bool,
+    /// True if the entries are the steps of a journey.
+    pub(crate) are_steps: bool,
     /// Number of entries combined in the row for the other entries; the largest number if variants
     /// differ.
     pub(crate) summed_up: u64,
@@ -95,6 +97,7 @@ impl<'a> EntryComparison<'a> {
             verdict,
             rows,
             is_grouped: listed().any(|it| it.grouping == EntryGrouping::Path),
+            are_steps: listed().all(|it| it.grouping == EntryGrouping::Step),
             summed_up: summed_up.max().unwrap_or_default(),
             other: other.variants.iter().any(Option::is_some).then_some(other),
         })
@@ -157,8 +160,9 @@ impl<'a> EntryComparison<'a> {
             standings.into_iter().enumerate()
         });
         let standings: Vec<(usize, EntryStanding<'_>)> = standings.collect();
+        let heading = if self.are_steps { "step" } else { "entry" };
         let mut table = Table::of(&standings)
-            .left("entry", |(place, standing)| match place {
+            .left(heading, |(place, standing)| match place {
                 0 => standing.result.name.as_str(),
                 _ => "",
             })

@@ -147,8 +147,11 @@ pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
 
 /// Rate, response times and failures of each variant, if they were measured.
 pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
-    const SHOWN: [(&str, Metric); 9] = [
+    const SHOWN: [(&str, Metric); 12] = [
         ("rate", Metric::RatePerS),
+        ("journeys", Metric::JourneysPerS),
+        ("journey p99", Metric::JourneyP99Us),
+        ("failed journeys", Metric::JourneyFailedShare),
         ("total time", Metric::TotalTimeUs),
         ("events", Metric::EventsPerS),
         ("first event p99", Metric::FirstEventP99Us),

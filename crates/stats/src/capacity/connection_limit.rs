@@ -39,6 +39,7 @@ pub fn connections_limited(search: &SearchReport) -> Option<Finding> {
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     let limited = ConnectionsLimited {
         offered_per_s: nearest.offered_per_s,
+        rate_unit: Some(nearest.rate_unit).filter(|unit| !unit.is_requests()),
         connections: nearest.connections.into(),
         response_time_p99_us: nearest.response_time_us.p99,
         service_time_p99_us: nearest.service_time_us.p99,
@@ -52,6 +53,7 @@ mod tests {
     use super::super::probe::ProbePurpose;
     use super::super::search_report::{ProbeTimes, SearchEnd};
     use super::*;
+    use prony_record::number::RateUnit;
 
     const CAPACITY_PER_S: f64 = 200.0;
 
@@ -66,6 +68,7 @@ mod tests {
         };
         ProbeReport {
             purpose: ProbePurpose::Crossing,
+            rate_unit: RateUnit::Requests,
             rate_per_s: Some(rate),
             offered_per_s: rate,
             achieved_per_s: rate,
@@ -111,6 +114,7 @@ mod tests {
         let finding = finding(vec![met, limited, probe(250.0, 300.0, 5.2)]).unwrap();
         let limited = ConnectionsLimited {
             offered_per_s: 210.0,
+            rate_unit: None,
             connections: 1,
             response_time_p99_us: 70e3,
             service_time_p99_us: 5.2e3,

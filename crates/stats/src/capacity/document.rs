@@ -1,6 +1,7 @@
 //! Stored result of `prony capacity`.
 
 use prony_record::Finding;
+use prony_record::number::RateUnit;
 use serde::{Deserialize, Serialize};
 
 use super::condition::CapacityCondition;
@@ -112,6 +113,12 @@ impl CapacityDocument {
                 self.below_per_s = Some(per_s);
             }
         }
+    }
+
+    /// Returns the subject of the rates.
+    pub fn rate_unit(&self) -> RateUnit {
+        let first = self.searches.first();
+        first.map_or(RateUnit::Requests, SearchReport::rate_unit)
     }
 
     /// Returns true if a rate was found that meets the goals.

@@ -1,5 +1,6 @@
 //! Stored result of one capacity search.
 
+use prony_record::number::RateUnit;
 use prony_record::{Finding, Record, Severity, Summary};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,9 @@ pub struct SearchReport {
 pub struct ProbeReport {
     /// Part of the search that the probe belongs to.
     pub purpose: ProbePurpose,
+    /// Subject of the rates: requests, or journeys.
+    #[serde(default, skip_serializing_if = "RateUnit::is_requests")]
+    pub rate_unit: RateUnit,
     /// Offered requests per second; absent for a closed loop.
     pub rate_per_s: Option<f64>,
     /// Requests per second that were due.
@@ -164,6 +168,7 @@ impl ProbeReport {
         let is_invalid = record.findings.iter().any(is_error);
         ProbeReport {
             purpose: probe.purpose,
+            rate_unit: record.load.rate_unit(),
             rate_per_s: probe.rate_per_s,
             offered_per_s: result.offered_per_s,
             achieved_per_s: result.achieved_per_s,
@@ -201,6 +206,13 @@ impl SearchReport {
             SearchEnd::Outcome { outcome } => Some(outcome),
             SearchEnd::NoSuccess | SearchEnd::Interrupted => None,
         }
+    }
+
+    /// Returns the subject of the search's rates.
+    pub fn rate_unit(&self) -> RateUnit {
+        self.probes
+            .first()
+            .map_or(RateUnit::Requests, |probe| probe.rate_unit)
     }
 
     /// Returns the total duration of all probes, in seconds.

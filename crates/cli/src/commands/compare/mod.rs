@@ -15,6 +15,7 @@ use crate::composed_plan::ComparedRevisions;
 use crate::ending::{Ending, Failure};
 use crate::experiment::plan_file;
 use crate::runs_folder::ResultsFolder;
+use crate::schema::{self, SchemaReader};
 use crate::{experiment, runs_folder};
 
 /// Runs `prony compare`.
@@ -28,6 +29,8 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
             command of the service, and path in [load]";
         return Err(Failure::wrong(what));
     }
+    // The file of descriptors must exist until the experiment has copied it.
+    let mut described = None;
     let plan = match (targets.as_slice(), &arguments.run.resume) {
         (urls @ [_, _, ..], None) => {
             refuse_plans(urls)?;
@@ -47,7 +50,10 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
                 abort: abort_keys(arguments),
                 search: search_keys(arguments),
             };
-            servers::plan(given, &arguments.load.settings)?
+            let settings = &arguments.load.settings;
+            let first = urls.first().copied();
+            let elsewhere = schema::described(settings, first, SchemaReader::Elsewhere)?;
+            servers::plan(given, &described.insert(elsewhere).settings)?
         }
         ([_, _, ..], Some(_)) => {
             let what = "--resume takes the plan from the folder (remove the URLs)";

@@ -9,6 +9,7 @@ use crate::coordinator::{
     connect, fleet_failure, observe_agents, print_collect_hint, stop_request,
 };
 use crate::ending::Failure;
+use crate::schema::{self, SchemaReader};
 use crate::session::Session;
 
 /// Generates the load with agents and shows its progress. Returns the record, and whether the load
@@ -30,9 +31,11 @@ pub(crate) fn send_by_agents(
     if let Some(wait) = arguments.agents.wait {
         fleet = fleet.with_wait(wait);
     }
+    let given = &arguments.load.settings;
+    let described = schema::described(given, arguments.url.as_deref(), SchemaReader::Elsewhere)?;
     let request = LoadRequest {
         url: arguments.url.clone(),
-        settings: arguments.load.settings.clone(),
+        settings: described.settings.clone(),
         choice: choice.clone(),
         clock_bound: arguments.agents.clock_bound(),
     };

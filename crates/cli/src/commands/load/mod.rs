@@ -9,7 +9,7 @@ use std::time::Duration;
 use prony_experiment::abort;
 use prony_fleet::coordinator::AgentChoice;
 use prony_load::{
-    Control, LoadSettings, LoadSpec, LoadedScript, RunError, ScriptLoader, ScriptedRun, SpecError,
+    Control, LoadSettings, LoadSpec, LoadedScript, RunError, ScriptLoader, ScriptedRun,
 };
 use prony_lua::LuaLoader;
 use prony_machine::system::this_machine;
@@ -21,6 +21,7 @@ use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::load_results::LoadResults;
 use crate::running_load::RunningLoad;
+use crate::schema::{self, SchemaReader};
 use crate::session::{ObservedLoad, Session};
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts};
@@ -90,7 +91,9 @@ fn run_here(
     conditions: Vec<LoadCondition>,
     abort_rules: Option<&AbortRules>,
 ) -> Result<Ending, Failure> {
-    let settings = &arguments.load.settings;
+    let given = &arguments.load.settings;
+    let described = schema::described(given, arguments.url.as_deref(), SchemaReader::Here)?;
+    let settings = &described.settings;
     let spec = resolve_load(arguments.url.as_deref(), settings)?;
     let results = open_results(arguments, conditions)?;
     let session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
@@ -209,8 +212,5 @@ pub(crate) fn resolve_load(
     url: Option<&str>,
     settings: &LoadSettings,
 ) -> Result<LoadSpec, Failure> {
-    settings.resolve(url).map_err(|error| match error {
-        SpecError::Environment(_) => Failure::refused(error),
-        SpecError::Settings(_) | SpecError::Name { .. } => Failure::wrong(error),
-    })
+    settings.resolve(url).map_err(schema::failure_of)
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use prony_experiment::runner::SliceResult;
 use prony_record::{
-    EntryResult, Finding, FindingId, LoadInfo, Outcome, RateStage, Severity, Summary,
+    CallFailure, EntryResult, Finding, FindingId, JourneyCounts, LoadInfo, Outcome, RateStage,
+    Severity, Summary,
 };
 use prony_report::number;
 use prony_stats::{Effect, Metric, Verdict};
@@ -13,7 +14,9 @@ use crate::live::agents::AgentStates;
 use crate::live::bracket::{Bracket, BracketStep};
 use crate::live::capacity_state::CapacityState;
 use crate::live::experiment_state::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
-use crate::live::follower::{GeneratorUse, LoadFigures, RatePoint, TimePercentiles, TimesPoint};
+use crate::live::follower::{
+    EventFigures, GeneratorUse, JourneyFigures, LoadFigures, RatePoint, TimePercentiles, TimesPoint,
+};
 use crate::live::rounds::Rounds;
 
 /// A page and the state that it shows.
@@ -40,6 +43,8 @@ pub(super) fn pages() -> Vec<(&'static str, DrawnPage)> {
         ("profile", DrawnPage::Load(Box::new(profile()))),
         ("failing", DrawnPage::Load(Box::new(failing()))),
         ("list", DrawnPage::Load(Box::new(of_list()))),
+        ("journeys", DrawnPage::Load(Box::new(journeys()))),
+        ("streams", DrawnPage::Load(Box::new(streams()))),
         ("warming-up", DrawnPage::Load(Box::new(warming_up()))),
         ("agents", DrawnPage::Load(Box::new(by_agents()))),
         (
@@ -131,6 +136,72 @@ fn closed() -> LoadFigures {
     }
 }
 
+/// A login and an order, begun on a schedule. Some orders fail.
+fn journeys() -> LoadFigures {
+    let mut figures = closed();
+    figures.set_info(LoadInfo {
+        model: "open".to_owned(),
+        rate_per_s: Some(50.0),
+        arrivals: Some("poisson".to_owned()),
+        steps: 3,
+        ..figures.info.clone()
+    });
+    LoadFigures {
+        ok_per_s: 148.0,
+        offered_per_s: Some(50.0),
+        history: points(28, |_| 148.0, |n| f64::from(n % 2)),
+        outcomes: vec![(Outcome::Ok, 1_790), (Outcome::Capture, 12)],
+        statuses: vec![(200, 1_802)],
+        worst_entries: vec![
+            entry("log in", 603, 0, 31_000.0),
+            entry("browse", 601, 0, 4_100.0),
+            entry("order", 586, 12, 18_000.0),
+        ],
+        journeys: Some(JourneyFigures {
+            per_s: 48.5,
+            counts: JourneyCounts {
+                begun: 701,
+                unmeasured: 98,
+                completed: 586,
+                failed: 12,
+                ..JourneyCounts::default()
+            },
+            times: TimePercentiles {
+                count: 586,
+                percentiles: [
+                    (38_000.0, false),
+                    (45_000.0, false),
+                    (61_000.0, false),
+                    (72_000.0, false),
+                ],
+                max: (80_000.0, false),
+            },
+        }),
+        ..figures
+    }
+}
+
+/// Streams of server-sent events.
+fn streams() -> LoadFigures {
+    let times = |p50, p99| TimePercentiles {
+        count: 9_000,
+        percentiles: [(p50, false), (p50, false), (p99, false), (p99, true)],
+        max: (p99, true),
+    };
+    LoadFigures {
+        events: Some(EventFigures {
+            per_s: 1_280.0,
+            first_event: times(210_000.0, 480_000.0),
+            event_gap: times(50_100.0, 52_300.0),
+        }),
+        ok_per_s: 6.4,
+        history: points(28, |_| 6.4, |_| 0.0),
+        outcomes: vec![(Outcome::Ok, 78)],
+        statuses: vec![(200, 78)],
+        ..closed()
+    }
+}
+
 fn points(count: u32, ok: impl Fn(u32) -> f64, failed: impl Fn(u32) -> f64) -> Vec<RatePoint> {
     let point = |n: u32| RatePoint {
         t_s: f64::from(n + 1) * 0.5,
@@ -150,8 +221,9 @@ fn times(count: u32) -> Vec<TimesPoint> {
 }
 
 /// An open-loop load that exceeds the server's capacity.
-fn of_list() -> LoadFigures {
-    let entry = |name: &str, ok: u64, failed: u64, p99: f64| EntryResult {
+/// An entry of a list, or a step of a journey.
+fn entry(name: &str, ok: u64, failed: u64, p99: f64) -> EntryResult {
+    EntryResult {
         name: name.to_owned(),
         started: ok + failed,
         ok,
@@ -165,7 +237,10 @@ fn of_list() -> LoadFigures {
             ..Summary::default()
         },
         ..EntryResult::default()
-    };
+    }
+}
+
+fn of_list() -> LoadFigures {
     let worst_entries = vec![
         entry("POST /cart/items", 9_412, 1_205, 31_000.0),
         entry("GET /search", 70_112, 0, 182_000.0),
@@ -243,7 +318,10 @@ fn failing() -> LoadFigures {
         |n| 200.0 * f64::from(n),
     );
     let counts = (1u64..).map(|n| 612_004 / (n * n));
-    figures.outcomes = Outcome::ALL.iter().copied().zip(counts).collect();
+    // One failure of a gRPC call stands for all of them.
+    let is_shown = |outcome: &Outcome| !matches!(outcome, Outcome::Call(failure) if *failure != CallFailure::NoStatus);
+    let shown = Outcome::ALL.iter().copied().filter(is_shown);
+    figures.outcomes = shown.zip(counts).collect();
     figures.statuses = vec![
         (200, 400_001),
         (404, 3),

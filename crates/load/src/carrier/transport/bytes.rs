@@ -122,8 +122,8 @@ impl<'run, S: ByteSockets<'run>> Transport<'run> for ByteTransport<S> {
             .receive(bytes, now, shared.factory, shared.expected, shared.buffers)
     }
 
-    fn acknowledge(&mut self, key: Key) {
-        self.0.acknowledge(key);
+    fn acknowledge(&mut self, key: Key) -> bool {
+        self.0.acknowledge(key)
     }
 
     #[inline]

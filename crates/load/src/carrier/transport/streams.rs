@@ -104,7 +104,9 @@ impl<'run, S: StreamSockets> Transport<'run> for StreamTransport<S> {
         }
     }
 
-    fn acknowledge(&mut self, _key: Key) {}
+    fn acknowledge(&mut self, _key: Key) -> bool {
+        false
+    }
 
     fn start(
         &mut self,

@@ -36,6 +36,7 @@ pub(crate) fn findings_of(
         connections::udp_buffer_small(record),
         connections::frames_dropped(record),
         requests::retried(record),
+        requests::events_together(record),
         connections::unsolicited_bytes(unsolicited),
     ]
     .into_iter()

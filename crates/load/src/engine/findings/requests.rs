@@ -1,6 +1,6 @@
 //! Findings about requests that failed or were sent again.
 
-use prony_record::finding::{Errors, RequestsRetried};
+use prony_record::finding::{Errors, EventsTogether, RequestsRetried};
 use prony_record::{Finding, Outcome, Record, Severity};
 
 /// Shares of failed requests above which failures are reported as a warning or as an error.
@@ -12,6 +12,13 @@ const DEAD_SHARE_ERROR: f64 = 0.1;
 /// Shares of retried requests above which retries are reported as a note or as a warning.
 const RETRIED_SHARE_NOTE: f64 = 0.001;
 const RETRIED_SHARE_WARNING: f64 = 0.05;
+
+/// Minimum median response time for the finding about events that arrived together. Shorter responses
+/// may well be written at once.
+const TOGETHER_RESPONSE_US_MIN: f64 = 50_000.0;
+/// Minimum time to the first event, and maximum gap, as shares of the response time.
+const TOGETHER_FIRST_SHARE_MIN: f64 = 0.9;
+const TOGETHER_GAP_SHARE_MAX: f64 = 0.01;
 
 pub(super) fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding> {
     let totals = &record.totals;
@@ -70,4 +77,22 @@ pub(super) fn retried(record: &Record) -> Option<Finding> {
         http: record.negotiated.http.clone(),
     };
     Some(Finding::of(severity, &figures))
+}
+
+pub(super) fn events_together(record: &Record) -> Option<Finding> {
+    let events = record.events.as_ref()?;
+    let events_per_response = events.events_per_response?;
+    let (first, response) = (events.first_event_us.p50, record.response_time_us.p50);
+    let are_together = events_per_response >= 2.0
+        && response >= TOGETHER_RESPONSE_US_MIN
+        && first >= TOGETHER_FIRST_SHARE_MIN * response
+        && events.event_gap_us.p90 <= TOGETHER_GAP_SHARE_MAX * response;
+    are_together.then(|| {
+        let figures = EventsTogether {
+            events_per_response,
+            first_event_us: first,
+            response_us: response,
+        };
+        Finding::of(Severity::Warning, &figures)
+    })
 }

@@ -1,6 +1,6 @@
 //! Tests that each finding is reported where it applies, and that a load without problems has none.
 
-use prony_record::{FindingId, FindingName, Outcome, Record, Severity, XdpUse};
+use prony_record::{EventResults, FindingId, FindingName, Outcome, Record, Severity, XdpUse};
 
 use super::{ClosedConnections, findings_of, streams_limited};
 use crate::request::protocols::StreamsLimit;
@@ -208,6 +208,38 @@ fn a_dead_server_is_an_error_even_with_few_failed_requests() {
     };
     record.series = vec![slice(1000, 0), slice(1000, 0), slice(0, 5)];
     assert_eq!(found(&record), one(FindingId::Errors, Severity::Error));
+}
+
+#[test]
+fn events_that_arrive_together_are_reported() {
+    let mut record = quiet();
+    record.response_time_us.p50 = 510_000.0;
+    let mut events = EventResults {
+        events_per_response: Some(10.0),
+        ..EventResults::default()
+    };
+    events.first_event_us.p50 = 508_000.0;
+    let found_with = |record: &Record, events: &EventResults| {
+        let events = Some(events.clone());
+        found(&Record {
+            events,
+            ..record.clone()
+        })
+    };
+    let warned = one(FindingId::EventsTogether, Severity::Warning);
+    assert_eq!(found_with(&record, &events), warned);
+    let mut early = events.clone();
+    early.first_event_us.p50 = 400_000.0;
+    assert_eq!(found_with(&record, &early), [], "the first event is early");
+    let mut apart = events.clone();
+    apart.event_gap_us.p90 = 6_000.0;
+    assert_eq!(found_with(&record, &apart), [], "the events are apart");
+    let mut single = events.clone();
+    single.events_per_response = Some(1.0);
+    assert_eq!(found_with(&record, &single), [], "one event each");
+    record.response_time_us.p50 = 20_000.0;
+    events.first_event_us.p50 = 20_000.0;
+    assert_eq!(found_with(&record, &events), [], "short responses");
 }
 
 #[test]

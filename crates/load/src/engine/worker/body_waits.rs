@@ -4,8 +4,9 @@
 //! The time between a response's first and last byte shows the delay, but not its cause: a server
 //! may as well need that time for the body. Once many responses were late by about the time of the
 //! kernel's delayed acknowledgment (40 ms on Linux), the worker therefore acknowledges the
-//! beginnings of a few responses immediately. If their rest then arrives at once, the server was
-//! waiting for the acknowledgment.
+//! beginnings of a few responses immediately. If their rest then arrives earlier than that of the
+//! responses between them, by the time of a delayed acknowledgment, the server was waiting for the
+//! acknowledgment. The times of large bodies over a slow link overlap instead.
 
 use prony_record::finding::DelayedAcks;
 use prony_record::{Exchange, Finding, Nanos, Severity};
@@ -16,6 +17,8 @@ const DELAY_MIN: Nanos = Nanos::from_millis(35);
 /// Part of the delay that must disappear if the kernel acknowledges immediately. The rest is the
 /// round trip, which an immediate acknowledgment takes as well.
 const DELAY_SAVED_MIN: Nanos = Nanos::from_millis(30);
+/// Maximum part of the delay that can disappear. The kernel's timer takes up to 200 ms.
+const DELAY_SAVED_MAX: Nanos = Nanos::from_millis(250);
 /// Number of delayed responses of a worker after which it begins to acknowledge immediately.
 const DELAYED_MIN: u64 = 10;
 /// Minimum share of delayed responses among those that arrived in several parts.
@@ -27,8 +30,9 @@ const TESTS_MAX: u64 = 8;
 /// Number of responses in parts per test: small for the first tests, so that a short load has
 /// enough of them.
 const TEST_EVERY: [u64; 2] = [2, 16];
-/// Maximum share of tests in which the rest was late nevertheless.
-const UNCHANGED_SHARE_MAX: f64 = 0.2;
+/// One in this many tests may be late nevertheless, and one in this many of the responses between them
+/// may be early.
+const EXCEPTION_EVERY: usize = 8;
 
 /// Times from the first to the last byte of successful responses that arrived in several parts.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +45,10 @@ pub(crate) struct BodyWaits {
     tested_slot: Option<u32>,
     /// Times of the tests.
     tested: Vec<Nanos>,
+    /// Times of the responses after each test.
+    between: Vec<Nanos>,
+    /// True if the transport can't acknowledge immediately.
+    has_given_up: bool,
 }
 
 impl BodyWaits {
@@ -50,6 +58,7 @@ impl BodyWaits {
         self.delayed.0 += other.delayed.0;
         self.delayed.1 = self.delayed.1 + other.delayed.1;
         self.tested.extend(other.tested);
+        self.between.extend(other.between);
     }
 
     /// Records the end of a slot's request.
@@ -75,6 +84,9 @@ impl BodyWaits {
             return;
         }
         self.in_parts += 1;
+        if self.between.len() < self.tested.len() {
+            self.between.push(wait);
+        }
         if wait >= DELAY_MIN {
             self.delayed = (self.delayed.0 + 1, self.delayed.1 + wait);
         }
@@ -83,7 +95,16 @@ impl BodyWaits {
     /// Returns true if the worker should look for a response to acknowledge immediately.
     #[inline]
     pub(super) fn is_testing(&self) -> bool {
-        self.delayed.0 >= DELAYED_MIN && (self.tested_slot.is_some() || self.is_test_due())
+        self.delayed.0 >= DELAYED_MIN
+            && !self.has_given_up
+            && (self.tested_slot.is_some() || self.is_test_due())
+    }
+
+    /// Ends the tests, because the transport can't acknowledge immediately.
+    #[cold]
+    pub(super) fn give_up(&mut self) {
+        self.has_given_up = true;
+        self.tested_slot = None;
     }
 
     fn is_test_due(&self) -> bool {
@@ -113,15 +134,15 @@ impl BodyWaits {
             return None;
         }
         let mean = Nanos(sum.0 / delayed);
-        let unchanged = self
-            .tested
-            .iter()
-            .filter(|wait| **wait + DELAY_SAVED_MIN > mean);
-        if unchanged.count() as f64 > UNCHANGED_SHARE_MAX * tests as f64 {
+        let (mut tested, mut between) = (self.tested.clone(), self.between.clone());
+        tested.sort_unstable();
+        between.sort_unstable();
+        let latest = tested[tests - 1 - tests / EXCEPTION_EVERY];
+        let earliest = *between.get(between.len() / EXCEPTION_EVERY)?;
+        let saved = between[between.len() / 2].since(tested[tests / 2]);
+        if latest + DELAY_SAVED_MIN > earliest || saved > DELAY_SAVED_MAX {
             return None;
         }
-        let mut tested = self.tested.clone();
-        tested.sort_unstable();
         let figures = DelayedAcks {
             delayed,
             ok,
@@ -135,6 +156,8 @@ impl BodyWaits {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
     /// Returns the finding of a worker with one connection. The response with a given number takes
@@ -184,6 +207,21 @@ mod tests {
         );
         assert_eq!(finding_of(500, |_, _| 900), None, "a stream");
         assert_eq!(finding_of(500, |_, _| 1), None, "large bodies");
+        let rising = |number, _| 40 + number * 10;
+        assert_eq!(finding_of(500, rising), None, "a queue that grows");
+        let stalls = |_, is_test| if is_test { 300 } else { 900 };
+        assert_eq!(
+            finding_of(500, stalls),
+            None,
+            "more than the kernel's timer"
+        );
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+        let found = (0..1_000).filter(|_| {
+            let times: Vec<u64> = (0..500).map(|_| random.random_range(40..600)).collect();
+            finding_of(500, |number, _| times[number as usize]).is_some()
+        });
+        let found = found.count();
+        assert!(found <= 10, "a slow link: {found} of 1,000");
         assert_eq!(finding_of(500, |_, _| 0), None, "one part each");
     }
 

@@ -3,6 +3,11 @@
 //!
 //! A *successor connection* replaces a connection whose peer accepts no more requests while it has
 //! some in flight (GOAWAY).
+//!
+//! The load itself replaces connections that have carried enough requests or are old enough. The
+//! last request of such a connection is marked before it is sent. Over HTTP/1 it asks the server to
+//! close the connection, so that the server's side enters TIME_WAIT. Over HTTP/2 the load sends
+//! GOAWAY after the last response, and gives the server a short time to close.
 
 use prony_record::{Nanos, Outcome};
 
@@ -174,11 +179,16 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
         let takes_more = self.spec.transport.keepalive
             && !session.maybe_dead
+            && !session.is_retired
             && entry.link.send != SendState::Failed
             && !session.carrier.is_going_away();
         let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
         if is_spent {
-            if session.carrier.is_going_away() {
+            let is_closed_by_server = session.carrier.is_going_away();
+            if self.drains_after_last_request(index, now) {
+                return true;
+            }
+            if is_closed_by_server {
                 self.sink.closed_by_server(now);
             }
             self.note_preconnect_close();
@@ -239,5 +249,83 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.connect(index, now);
         }
         self.dispatcher.unpark(index, now);
+    }
+
+    /// Starts the clock of a connection's lifetime, if the load limits it.
+    pub(super) fn begin_life(&mut self, index: u32, now: Nanos) {
+        if let Some(lifetime) = self.spec.transport.connection_lifetime {
+            self.timers.lifetimes.set(index, now + lifetime);
+        }
+    }
+
+    /// Handles the end of a connection's lifetime. A connection in use ends after its next request,
+    /// which can announce the end.
+    pub(super) fn on_lifetime_end(&mut self, index: u32, now: Nanos) {
+        let occupancy = self.dispatcher.occupancy(index);
+        let is_idle = occupancy.waiting + occupancy.in_flight == 0;
+        let ConnectionState::Ready(session) = &mut self.connections[index].link.state else {
+            return;
+        };
+        session.is_expired = true;
+        if !is_idle {
+            return;
+        }
+        session.is_retired = true;
+        if !self.close_if_spent(index, now) {
+            self.close_idle(index, Close::Orderly, now);
+        }
+    }
+
+    /// Announces the end of a connection before its last request is sent. Returns true if the next
+    /// request is the last one.
+    pub(super) fn announce_last_request(&mut self, index: u32) -> bool {
+        let limit = self.spec.transport.requests_per_connection;
+        let ConnectionState::Ready(session) = &mut self.connections[index].link.state else {
+            return false;
+        };
+        let is_last = session.is_expired || u64::from(session.begun) + 1 >= limit;
+        if is_last {
+            session.carrier.announce_last();
+        }
+        is_last
+    }
+
+    /// Counts a request that began on a connection. After the last one, the connection's other
+    /// request slots move to its successor.
+    pub(super) fn count_request(&mut self, index: u32, is_last: bool, now: Nanos) {
+        if let ConnectionState::Ready(session) = &mut self.connections[index].link.state {
+            session.begun = session.begun.saturating_add(1);
+            session.is_retired |= is_last;
+        }
+        if is_last && self.connections[index].is_multiplexed() {
+            self.use_successor_if_going_away(index, now);
+        }
+    }
+
+    /// Announces to the peer that a multiplexed connection has ended. Returns true if the peer gets
+    /// a short time to close it.
+    pub(super) fn drains_after_last_request(&mut self, index: u32, now: Nanos) -> bool {
+        let ConnectionState::Ready(session) = &mut self.connections[index].link.state else {
+            return false;
+        };
+        let may_close = session.is_retired
+            && !session.carrier.is_going_away()
+            && session.carrier.announce_end();
+        if may_close {
+            self.drain(index, now);
+            self.send_output(index);
+        }
+        may_close
+    }
+
+    /// Replaces the connections to addresses that their hosts no longer have.
+    pub(super) fn replace_gone_addresses(&mut self, now: Nanos) {
+        for index in 0..self.connections.len() {
+            let target = self.connections[index].target;
+            let book = self.addresses.as_ref();
+            if book.is_some_and(|book| book.is_gone(index, target)) {
+                self.on_lifetime_end(index, now);
+            }
+        }
     }
 }

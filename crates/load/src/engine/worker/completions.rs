@@ -139,7 +139,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         });
         if begun.is_some_and(|slot| self.sink.body_waits.tests(slot)) {
             let key = self.connections[index].key(index);
-            self.transport.acknowledge(key);
+            if !self.transport.acknowledge(key) {
+                self.sink.body_waits.give_up();
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use prony_record::{Nanos, Outcome, TlsHandshake};
 
 use super::Worker;
+use super::address_book::peer_of;
 use super::sink::OpenedConnection;
 use super::targets::Targets;
 use super::timers::Alarm;
@@ -49,16 +50,22 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
     fn submit_connect(&mut self, index: u32, since: Nanos) {
         let turn = self.source_selector(index);
+        if let Some(book) = &mut self.addresses {
+            let entry = &self.connections[index];
+            book.learn(&self.targets, &mut self.sink.addresses);
+            book.choose(index, (entry.target, entry.number), self.spec, self.shard);
+        }
         self.connections.begin_connect(index, since);
         self.dispatcher.occupancy_mut(index).write_backpressured = false;
         let entry = &self.connections[index];
         let target = &self.targets[entry.target];
+        let peer = peer_of(self.addresses.as_deref(), index, target);
         let has_proxy_header = self.spec.sources.proxy_protocol().is_some();
         let has_own_requests = self.script.is_some() || self.redirects.is_some();
         let route = Route {
-            peer: &target.peer,
+            peer,
             server_name: target.tls.as_ref(),
-            source: self.spec.sources.source(&target.peer, turn),
+            source: self.spec.sources.source(peer, turn),
             buffers: self.spec.transport.buffers,
             nodelay: target.nodelay || has_proxy_header || has_own_requests,
             keepalive: self.spec.transport.keepalive,
@@ -73,6 +80,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if self.targets[self.connections[index].target].tls.is_none() {
             self.sink.refusals.rule_out();
         }
+        if self.spec.transport.tcp_only {
+            self.end_with_connect(index, now);
+            return;
+        }
         self.write_proxy_header(index);
         let (entry, factory, _) = self.connections.parts(index);
         let target = setup_target(&self.targets, entry.target);
@@ -81,6 +92,24 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             .transport
             .connected(key, &mut entry.link, target, factory, now);
         self.on_setup_step(index, step, now);
+    }
+
+    /// Ends the request that consists of a connect. The connection is aborted, because otherwise
+    /// its port would stay in TIME_WAIT.
+    fn end_with_connect(&mut self, index: u32, now: Nanos) {
+        let since = self.connections[index].link.state.connecting_since();
+        let connect = now.since(since.unwrap_or(now));
+        self.sink.refusals.rule_out();
+        self.end_connect(index);
+        self.record_opened(index, connect, None, now);
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.is_waiting_on(slot, index) {
+                self.record_end(slot, Outcome::Ok, None, now);
+                self.dispatcher.set_free(slot, now);
+            }
+        }
+        self.close(index, Close::Abort);
+        self.vacated(index, now);
     }
 
     /// Continues the setup of a connection after the proxy has opened the tunnel.
@@ -173,9 +202,14 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
-    fn is_tcp(&self, index: u32) -> bool {
+    /// The peer of an entry's connection.
+    fn peer_of(&self, index: u32) -> &Peer {
         let target = &self.targets[self.connections[index].target];
-        matches!(target.peer, Peer::Tcp(_))
+        peer_of(self.addresses.as_deref(), index, target)
+    }
+
+    fn is_tcp(&self, index: u32) -> bool {
+        matches!(self.peer_of(index), Peer::Tcp(_))
     }
 
     fn record_opened(
@@ -193,7 +227,14 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let source = (self.sink.sources.is_counting())
             .then(|| self.source_of(index))
             .flatten();
-        self.sink.connection_opened(now, &opened, source);
+        let is_measured = self.sink.connection_opened(now, &opened, source);
+        let address = self
+            .addresses
+            .as_ref()
+            .and_then(|book| book.index_of(index));
+        if let Some(address) = address.filter(|_| is_measured) {
+            self.sink.addresses.connected(address);
+        }
     }
 
     /// Makes a connection available for requests.
@@ -209,6 +250,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.connect_failed(index, Outcome::Reset, reason, now);
             return;
         }
+        self.begin_life(index, now);
         // The last flight of the handshake may still have to be sent.
         self.connections.mark_dirty(index);
         if !self.hold(index, now) {
@@ -316,8 +358,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
     /// Returns the index of a connection's source address among the counted sources.
     pub(super) fn source_of(&self, index: u32) -> Option<u64> {
-        let target = self.connections[index].target;
-        let peer = &self.targets[target].peer;
+        let peer = self.peer_of(index);
         self.spec
             .sources
             .source_index(peer, self.source_selector(index))
@@ -329,16 +370,17 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return;
         };
         let selector = self.source_selector(index);
-        let entry = &mut self.connections[index];
-        let target = &self.targets[entry.target];
+        let mut out = std::mem::take(&mut self.connections[index].link.outbox);
+        let entry = &self.connections[index];
         let local = if proxy.replaces_addresses() {
             None
         } else {
             self.transport.sockets().local_address(entry.key(index))
         };
-        let ends = ConnectionEnds::to(target, local);
+        let ends = ConnectionEnds::to(&self.targets[entry.target], self.peer_of(index), local);
         let order = self.spec.sources.order();
-        proxy.write(ends, selector, order, &mut entry.link.outbox);
+        proxy.write(ends, selector, order, &mut out);
+        self.connections[index].link.outbox = out;
     }
 }
 

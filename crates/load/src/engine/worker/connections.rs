@@ -77,10 +77,12 @@ impl ConnectionEntry {
             .is_some_and(|session| session.carrier.is_multiplexed())
     }
 
-    /// Returns true if the connection is open and the peer announced that it will close it.
+    /// Returns true if the connection is open, but one side will close it.
     pub(super) fn is_going_away(&self) -> bool {
         match &self.link.state {
-            ConnectionState::Ready(session) => session.carrier.is_going_away(),
+            ConnectionState::Ready(session) => {
+                session.is_retired || session.carrier.is_going_away()
+            }
             _ => false,
         }
     }

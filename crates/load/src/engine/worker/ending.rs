@@ -8,6 +8,7 @@ use super::redirects::{PastHops, RedirectStep};
 use super::script_runner::EndedRequest;
 use super::{Worker, WorkerResult};
 use crate::carrier::{Carrier, Reason, ResponseProgress, Session, Transport};
+use crate::exchange::RequestKind;
 use crate::socket::{Close, Sockets};
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
@@ -149,9 +150,16 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let is_measured = self
             .sink
             .request_ended(&exchange, outcome, reason, || source);
+        if let Some(book) = &self.addresses
+            && let Some(address) = book.index_of(index).filter(|_| is_measured)
+        {
+            self.sink.addresses.ended(address, outcome);
+        }
         if let Some(streamed) = streamed {
             self.timers.gaps.clear(slot);
-            if is_measured {
+            let listed = || self.spec.requests.get(pending.request as usize);
+            let kind = own.as_deref().or_else(listed).map(|it| it.kind);
+            if is_measured && kind != Some(RequestKind::Unstreamed) {
                 let recorder = &mut self.sink.recorder;
                 recorder.stream_ended(&exchange, outcome, streamed);
             }
@@ -206,7 +214,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
             let request = self.journey_unstarted(due, ended).unwrap_or(request);
             let entry = self.spec.entries.of_request(request);
-            let is_streamed = self.event_times.is_some();
+            let first = self.spec.requests.first().map(|it| it.kind);
+            let is_streamed = self.event_times.is_some() && first != Some(RequestKind::Unstreamed);
             self.sink.request_unstarted(entry, due, ended, is_streamed);
         }
         self.sink.recorder.finish(ended);
@@ -224,13 +233,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 /// Returns true if a complete response arrived, whether it met the expectations or not.
 fn is_complete(outcome: Outcome) -> bool {
     use Outcome::{
-        Capture, GrpcStatus, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
+        Call, Capture, NoEndMarker, Ok, StoppedEarly, UnexpectedBody, UnexpectedSize,
         UnexpectedStatus,
     };
     matches!(
         outcome,
         Ok | Capture
-            | GrpcStatus
+            | Call(_)
             | NoEndMarker
             | StoppedEarly
             | UnexpectedBody

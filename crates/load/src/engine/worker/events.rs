@@ -49,8 +49,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.on_response(index, slot, (outcome, None), reuse, now);
                 return;
             }
-            EventKind::CallFailed { status } => {
-                let failed = (Outcome::GrpcStatus, Some(Reason::Grpc(status)));
+            EventKind::CallFailed { failure } => {
+                let failed = (Outcome::Call(failure), Some(Reason::Call(failure)));
                 self.on_response(index, slot, failed, Reuse::Allowed, now);
                 return;
             }
@@ -105,7 +105,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         now: Nanos,
     ) {
         let entry = &mut self.connections[index];
-        let is_all_sent = entry.is_multiplexed() || entry.link.is_all_sent();
+        let may_send_more = entry.session().is_some_and(|session| {
+            session.carrier.is_multiplexed() || session.carrier.may_receive_anytime()
+        });
+        let is_all_sent = may_send_more || entry.link.is_all_sent();
         let keepalive = entry.is_multiplexed() || self.spec.transport.keepalive;
         if let Some(session) = entry.session_mut() {
             session.served = session.served.saturating_add(1);
@@ -223,8 +226,12 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         };
         if !session.carrier.is_multiplexed() {
             // After the end of an exchange, the output was sent together with the next one.
-            if !has_ended {
+            let has_opened = session.carrier.take_new_settings();
+            if !has_ended || session.carrier.may_receive_anytime() {
                 self.send_output(index);
+            }
+            if has_opened {
+                self.fill(index, now);
             }
             return;
         }

@@ -39,6 +39,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             // The connection is aborted, because in an orderly close the side that closes first
             // keeps the port in TIME_WAIT.
             Expired::Drain(index) => self.drained(index, Close::Abort, now),
+            Expired::Lifetime(index) => self.on_lifetime_end(index, now),
             Expired::Connect(index) => {
                 self.sink.refusals.rule_out();
                 self.connect_failed(index, Outcome::ConnectTimeout, None, now);
@@ -80,9 +81,15 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         } else {
             // Other requests are waiting for the connection, or it is established but has no
             // capacity.
+            let session = entry.session();
+            let is_opening = session.is_some_and(|session| {
+                session.carrier.may_receive_anytime() && !session.carrier.is_established()
+            });
             self.record_end(slot, outcome, None, now);
             self.dispatcher.set_free(slot, now);
-            if self.dispatcher.occupancy(index).waiting == 0 {
+            if is_opening {
+                self.close_idle(index, Close::Abort, now);
+            } else if self.dispatcher.occupancy(index).waiting == 0 {
                 self.dispatcher.unpark(index, now);
             }
         }

@@ -23,7 +23,7 @@ use super::think_times::pause;
 use crate::engine::sequence::RequestNumbers;
 use crate::request::RequestParts;
 use crate::request::journey::{Journey, Step, UserState};
-use crate::request::template::{Variable, VariableValues};
+use crate::request::template::{Variable, VariableValue, VariableValues};
 use crate::spec::LoadSpec;
 use crate::values::shard::Shard;
 use crate::values::url::Url;
@@ -89,7 +89,7 @@ struct JourneyUser {
     /// The steps that the user has taken and takes only once.
     taken: u128,
     /// Values by variable; empty before the first capture.
-    variables: Vec<Box<[u8]>>,
+    variables: Vec<VariableValue>,
     /// The parts of the page that the user has not requested yet.
     page: Option<Box<Page>>,
 }
@@ -184,6 +184,22 @@ impl<'run> Journeys<'run> {
         match self.step(request) {
             Some(step) if step.reads_body() => self.journey.body_bytes(),
             Some(_) | None => 0,
+        }
+    }
+
+    /// Returns the name of a variable that a user's step needs, and that no step has captured.
+    pub(super) fn missing_variable(&self, slot: u32, step: u16) -> Option<&'run str> {
+        let journey = self.journey;
+        let values = VariableValues(&self.users[slot as usize].variables);
+        let mut needed = journey.steps[usize::from(step)].needs.iter();
+        let missing = needed.find(|index| !values.has(**index))?;
+        journey.names.get(*missing).map(String::as_str)
+    }
+
+    /// Lets a user without a journey rest at least until this time.
+    pub(super) fn rest_until(&mut self, slot: u32, until: Nanos) {
+        if let Stage::Resting(at) = &mut self.users[slot as usize].stage {
+            *at = until.max(*at);
         }
     }
 
@@ -370,9 +386,9 @@ impl<'run> Journeys<'run> {
     pub(super) fn set_variable(&mut self, slot: u32, index: usize, value: &[u8]) {
         let variables = &mut self.users[slot as usize].variables;
         if variables.is_empty() {
-            variables.resize_with(self.journey.variables.len(), Box::default);
+            variables.resize_with(self.journey.variables.len(), VariableValue::default);
         }
-        variables[index] = value.into();
+        variables[index] = Some(value.into());
     }
 
     /// The journeys of users that are between two steps when the load ends.

@@ -30,6 +30,7 @@
 //!
 //! Scripts, journeys, placeholders and cookies are hooks in separate files.
 
+mod address_book;
 mod body_waits;
 mod closing;
 mod coalescing;
@@ -66,9 +67,11 @@ mod timers;
 mod users;
 
 use std::io;
+use std::sync::Arc;
 
 use prony_record::Nanos;
 
+use self::address_book::AddressBook;
 use self::coalescing::Coalescing;
 use self::connections::Connections;
 use self::cookies::UserCookies;
@@ -91,6 +94,7 @@ use crate::engine::progress::{Control, Counter};
 use crate::request::script::CaptureSpec;
 use crate::socket::{Close, Completion, Sockets};
 use crate::spec::LoadSpec;
+use crate::target::addresses::Lookups;
 use crate::values::shard::Shard;
 
 /// Maximum length of a sleep, so that an interrupt is noticed in time.
@@ -120,6 +124,8 @@ pub(crate) struct Worker<'run, T> {
     transport: T,
     targets: Targets,
     connections: Connections,
+    /// The addresses of the targets, if connections use several or changing ones.
+    addresses: Option<Box<AddressBook>>,
     dispatcher: Dispatcher,
     timers: Timers,
     coalescing: Coalescing,
@@ -178,7 +184,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ramp = ConnectRamp::new(&pace, spec.connections_of(shard), connections, spec);
         let dispatcher = Dispatcher::new(spec, shard, pace);
         let slots = dispatcher.slots.len();
-        let streams = spec.responses.expect.events().map_or(0, |_| slots);
+        let streams = if spec.responses.expect.are_streams() {
+            slots
+        } else {
+            0
+        };
         let worker = Worker {
             spec,
             shard,
@@ -186,9 +196,15 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             targets: Targets::new(spec, dispatcher.primary_count),
             connections: Connections::new(
                 connections,
-                CarrierFactory::new(spec.transport.protocols),
+                CarrierFactory::new(spec.transport.protocols).with_upgrade(spec.websocket.clone()),
             ),
-            timers: Timers::new(slots, streams, connections as usize),
+            addresses: AddressBook::new(spec, connections, None).map(Box::new),
+            timers: Timers::new(
+                slots,
+                streams,
+                connections as usize,
+                spec.transport.connection_lifetime.is_some(),
+            ),
             coalescing: Coalescing::new(spec),
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
@@ -220,6 +236,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         self.with_capture()
     }
 
+    /// Makes new connections use the addresses that `lookups` finds.
+    pub(crate) fn with_lookups(mut self, lookups: Option<Arc<Lookups>>) -> Worker<'run, T> {
+        let book = AddressBook::new(self.spec, self.connections.len(), lookups);
+        self.addresses = book.map(Box::new);
+        self
+    }
+
     /// Captures the parts of responses that the script, redirects or cookies need.
     fn with_capture(mut self) -> Worker<'run, T> {
         let script = self.script.as_ref();
@@ -231,8 +254,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             capture.body_bytes = journey.body_bytes();
         }
         self.inspects_responses = needs_heads || script.is_some();
-        self.connections.factory =
-            CarrierFactory::new(self.spec.transport.protocols).with_capture(capture);
+        self.connections.factory = CarrierFactory::new(self.spec.transport.protocols)
+            .with_capture(capture)
+            .with_upgrade(self.spec.websocket.clone());
         self
     }
 
@@ -278,6 +302,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             }
             if self.are_users_controlled {
                 self.end_think_times(now);
+            }
+            if let Some(book) = &mut self.addresses
+                && book.take_changes(&self.targets, &mut self.sink.addresses)
+            {
+                self.replace_gone_addresses(now);
             }
             if self.dispatcher.has_deferred() {
                 self.resume_deferred(now);
@@ -423,6 +452,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     fn close(&mut self, index: u32, how: Close) {
         self.timers.connects.clear(index);
         self.timers.drains.clear(index);
+        if self.spec.transport.connection_lifetime.is_some() {
+            self.timers.lifetimes.clear(index);
+        }
         if let Some(ramp) = &mut self.ramp {
             ramp.settle(index, self.transport.sockets().cached_now());
         }

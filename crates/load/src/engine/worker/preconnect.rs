@@ -53,6 +53,15 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     ///
     /// The system can't wait for events.
     pub(crate) fn preconnect(&mut self, control: &Control) -> io::Result<()> {
+        self.preconnect_within(control, PRECONNECT_TIMEOUT)
+    }
+
+    /// Like [`Worker::preconnect`], with another time limit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Worker::preconnect`].
+    pub(crate) fn preconnect_within(&mut self, control: &Control, limit: Nanos) -> io::Result<()> {
         let wanted = self.preconnect_count();
         if wanted == 0 {
             return Ok(());
@@ -64,7 +73,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let (mut begun, mut unsettled) = (0, wanted);
         loop {
             let now = self.transport.sockets().now();
-            if now >= PRECONNECT_TIMEOUT || control.is_stopped() {
+            if now >= limit || control.is_stopped() {
                 return Ok(());
             }
             self.run_timers(now);
@@ -81,7 +90,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             if unsettled == 0 {
                 return Ok(());
             }
-            let until = self.preconnect_wake_at(now);
+            let until = self.preconnect_wake_at(now).min(limit);
             self.transport.sockets_mut().wait(until)?;
             self.reap_preconnect();
         }
@@ -92,18 +101,41 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         self.is_preconnecting
     }
 
-    /// Handles pending events on the open connections before the load starts. Does not wait for
-    /// events.
+    /// Handles events on the open connections before the load starts, and waits up to `wait` for
+    /// them. Returns the time.
     ///
     /// # Errors
     ///
     /// The system can't be polled for events.
-    pub(crate) fn maintain(&mut self) -> io::Result<()> {
-        self.run_timers(self.transport.sockets().now());
-        self.transport.sockets_mut().wait(Nanos::ZERO)?;
+    pub(crate) fn maintain(&mut self, wait: Nanos) -> io::Result<Nanos> {
+        let now = self.transport.sockets().now();
+        self.run_timers(now);
+        let until = match wait {
+            Nanos::ZERO => Nanos::ZERO,
+            wait => self.timers.next_of_connections().min(now + wait),
+        };
+        self.transport.sockets_mut().wait(until)?;
         self.reap_preconnect();
         self.send_dirty();
-        Ok(())
+        Ok(now)
+    }
+
+    /// Number of connections that are open.
+    pub(crate) fn open_count(&self) -> u32 {
+        let all = 0..self.connections.len();
+        all.filter(|&index| self.connections[index].link.state.is_ready())
+            .count() as u32
+    }
+
+    /// Opens up to `max` lost connections again. Returns their number.
+    pub(crate) fn reopen(&mut self, max: u32, now: Nanos) -> u32 {
+        let all = 0..self.connections.len();
+        let is_lost = |index: &u32| self.connections[*index].link.state.is_vacant();
+        let lost: Vec<u32> = all.filter(is_lost).take(max as usize).collect();
+        for &index in &lost {
+            self.connect(index, now);
+        }
+        lost.len() as u32
     }
 
     /// Returns the worker that begins the load: a new one with the open connections. The worker
@@ -123,6 +155,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         worker.ramp = ConnectRamp::new(pace, wanted - open, entries, self.spec);
         worker.connections = self.connections;
         worker.targets = self.targets;
+        worker.addresses = self.addresses;
+        worker.sink.addresses = self.sink.addresses.restarted();
         worker.sink.negotiated = self.sink.negotiated;
         worker.sink.preconnect = self.sink.preconnect;
         worker
@@ -162,7 +196,6 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let ramp = self.ramp.as_ref();
         ramp.map_or(Nanos::MAX, |ramp| ramp.next_begin(now))
             .min(self.timers.next_of_connections())
-            .min(PRECONNECT_TIMEOUT)
             .min(now + SLEEP_MAX)
     }
 
@@ -207,6 +240,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             // closed it for being idle.
             session.served = 1;
             session.last_heard = Nanos::ZERO;
+            self.begin_life(index, Nanos::ZERO);
         }
         if !is_kept {
             self.close(index, Close::Abort);

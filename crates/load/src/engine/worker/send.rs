@@ -16,8 +16,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if self.journeys.is_some() {
             self.limit_capture(slot);
         }
+        let index = self.dispatcher.slot(slot).connection;
+        let is_limited = self.spec.transport.replaces_connections();
+        let is_last = is_limited && self.announce_last_request(index);
         let taken = self.dispatcher.slot(slot);
-        let index = taken.connection;
         let entry = &mut self.connections[index];
         let (Some(request), ConnectionState::Ready(_)) =
             (taken.request(&self.spec.requests), &entry.link.state)
@@ -35,6 +37,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                     self.send_output(index);
                 } else {
                     self.connections.mark_dirty(index);
+                }
+                if is_limited {
+                    self.count_request(index, is_last, now);
                 }
             }
             Err(StartFailure::NotNow) => {}

@@ -13,6 +13,7 @@ use crate::carrier::Reason;
 use crate::engine::findings::ClosedConnections;
 use crate::engine::reasons::Reasons;
 use crate::request::protocols::StreamsLimit;
+use crate::target::addresses::AddressCounts;
 use crate::target::source::SourceCounts;
 
 /// The counts and records of a worker. The sinks of all workers merge into one.
@@ -26,6 +27,8 @@ pub(crate) struct Sink {
     /// Number of times that bytes arrived while no request was in flight.
     pub(crate) unsolicited: u64,
     pub(crate) sources: SourceCounts,
+    /// Counts by address of the server, if connections use several or changing ones.
+    pub(crate) addresses: AddressCounts,
     /// The lowest limit on concurrent streams that kept requests waiting.
     pub(crate) streams_limit: Option<StreamsLimit>,
     /// Report on the connections that were opened before the load began.
@@ -66,6 +69,7 @@ impl Sink {
             first_start: None,
             unsolicited: 0,
             sources: SourceCounts::new(sources),
+            addresses: AddressCounts::default(),
             streams_limit: None,
             sockets_failed: None,
             preconnect: PreconnectReport::default(),
@@ -86,6 +90,7 @@ impl Sink {
         self.first_start = earliest(self.first_start, other.first_start);
         self.unsolicited += other.unsolicited;
         self.sources.merge(&other.sources);
+        self.addresses.merge(&other.addresses);
         self.streams_limit = earliest(self.streams_limit, other.streams_limit);
         self.preconnect.merge(other.preconnect);
         self.refusals.merge(other.refusals);
@@ -136,17 +141,18 @@ impl Sink {
     }
 
     /// Records a new connection, with the index of its source address if sources are counted.
+    /// Returns true if it is measured.
     pub(super) fn connection_opened(
         &mut self,
         now: Nanos,
         opened: &OpenedConnection,
         source: Option<u64>,
-    ) {
+    ) -> bool {
         let is_measured = self
             .recorder
             .connection_opened(now, opened.connect, opened.handshake);
         if !is_measured {
-            return;
+            return false;
         }
         if let Some(source) = source {
             self.sources.connected(source);
@@ -154,6 +160,7 @@ impl Sink {
         if opened.is_tcp {
             self.connects.add(opened.connect);
         }
+        true
     }
 
     /// Records that the server closed a connection, or ended it with its last response.

@@ -29,6 +29,8 @@ pub(super) enum Expired {
     },
     /// The drain deadline of a connection.
     Drain(u32),
+    /// The end of a connection's lifetime.
+    Lifetime(u32),
     /// The connect deadline of a connection.
     Connect(u32),
     /// The deadline of the request in a slot.
@@ -47,6 +49,8 @@ pub(super) struct Timers {
     pub(super) connects: Deadlines,
     /// Drain deadlines, by connection.
     pub(super) drains: Deadlines,
+    /// Ends of lifetimes, by connection.
+    pub(super) lifetimes: Deadlines,
     /// Alarms: time, connection, generation of the connection, and kind.
     alarms: BinaryHeap<Reverse<(Nanos, u32, u32, Alarm)>>,
     /// Ends of think times, each with its request slot.
@@ -55,13 +59,19 @@ pub(super) struct Timers {
 
 impl Timers {
     /// Creates timers without deadlines. `streams` is the number of request slots whose responses may
-    /// be streams: all or none.
-    pub(super) fn new(slots: usize, streams: usize, connections: usize) -> Timers {
+    /// be streams: all or none. `have_lifetimes` is true if the lifetime of connections is limited.
+    pub(super) fn new(
+        slots: usize,
+        streams: usize,
+        connections: usize,
+        have_lifetimes: bool,
+    ) -> Timers {
         Timers {
             requests: Deadlines::new(slots),
             gaps: Deadlines::new(streams),
             connects: Deadlines::new(connections),
             drains: Deadlines::new(connections),
+            lifetimes: Deadlines::new(if have_lifetimes { connections } else { 0 }),
             alarms: BinaryHeap::with_capacity(connections),
             think_times: BinaryHeap::new(),
         }
@@ -91,7 +101,10 @@ impl Timers {
     pub(super) fn next_of_connections(&self) -> Nanos {
         let alarm = self.alarms.peek();
         let alarm = alarm.map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        alarm.min(self.connects.next()).min(self.drains.next())
+        alarm
+            .min(self.connects.next())
+            .min(self.drains.next())
+            .min(self.lifetimes.next())
     }
 
     fn next_think_time(&self) -> Nanos {
@@ -114,6 +127,9 @@ impl Timers {
         }
         if let Some(connection) = self.drains.expired(now) {
             return Some(Expired::Drain(connection));
+        }
+        if let Some(connection) = self.lifetimes.expired(now) {
+            return Some(Expired::Lifetime(connection));
         }
         if let Some(connection) = self.connects.expired(now) {
             return Some(Expired::Connect(connection));
@@ -147,7 +163,7 @@ mod tests {
 
     #[test]
     fn each_time_expires_once_in_order_of_its_kind() {
-        let mut timers = Timers::new(2, 2, 2);
+        let mut timers = Timers::new(2, 2, 2, false);
         let at = Nanos(10);
         timers.requests.set(1, at);
         timers.gaps.set(0, at);

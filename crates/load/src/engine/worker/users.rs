@@ -1,5 +1,7 @@
 //! The virtual users: who sends the next request, and what users learn from responses.
 
+use std::sync::Arc;
+
 use prony_record::{Exchange, Journey, JourneyEnd, Nanos, Outcome};
 
 use super::Worker;
@@ -7,6 +9,7 @@ use super::dispatcher::ConnectionView;
 use super::journeys::{Journeys, NextAction, Page};
 use super::pace::Pace;
 use crate::carrier::{Carrier, Reason, Transport};
+use crate::exchange::RequestKind;
 use crate::request::journey::{CaptureFailure, StepResponse, page_parts};
 use crate::request::script::{ResponseView, UserStep};
 use crate::socket::Sockets;
@@ -15,6 +18,9 @@ use crate::socket::Sockets;
 const CALLS_MAX: u32 = 64;
 /// Maximum number of users whose pauses begin before completions are handled again.
 const PAUSES_MAX: u32 = 64;
+
+/// Minimum time until the next journey of a user whose journey ended without a request.
+const UNSENT_REST: Nanos = Nanos::from_millis(10);
 
 /// Maximum number of users on a journey that are examined before completions are handled.
 const JOURNEYS_MAX: u32 = 256;
@@ -251,10 +257,38 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                     self.begin_journey(slot, intended, now)
                 }
             };
-            self.start(slot, u32::from(step), intended, now);
+            let missing = self.journeys.as_ref();
+            if let Some(name) = missing.and_then(|it| it.missing_variable(slot, step)) {
+                self.fail_step(slot, step, name, (intended, now));
+            } else {
+                self.start(slot, u32::from(step), intended, now);
+            }
             started += 1;
         }
         started
+    }
+
+    /// Ends the journey of a user whose next step needs a variable without a value. The step's
+    /// request fails before anything is sent.
+    fn fail_step(&mut self, slot: u32, step: u16, name: &str, (intended, now): (Nanos, Nanos)) {
+        let request = u32::from(step);
+        self.dispatcher.begin(slot, request, intended, now);
+        let entry = self.spec.entries.of_request(request);
+        self.sink.request_started(entry, now);
+        let Some(journeys) = &self.journeys else {
+            return;
+        };
+        let step = journeys.step(request).map_or("", |step| step.name.as_str());
+        let text = format!(
+            "step {step:?}: {{{{ {name} }}}} has no value, because the step that captures it was \
+             not taken"
+        );
+        self.record_end(slot, Outcome::Capture, Some(&Reason::Text(text)), now);
+        if let Some(journeys) = &mut self.journeys {
+            // Otherwise, a user without requests would never stop beginning journeys.
+            journeys.rest_until(slot, now + UNSENT_REST);
+        }
+        self.dispatcher.set_free_again(slot);
     }
 
     /// Begins a journey. Returns its first step and the time at which the step was due.
@@ -269,6 +303,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             let recorder = &mut self.sink.recorder;
             recorder.started_by_schedule(intended, free_since, now);
         }
+        self.sink.recorder.journey_begun();
         let Some(journeys) = &mut self.journeys else {
             return (0, intended);
         };
@@ -310,7 +345,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         headers.extend(cookie.map(|value| ("Cookie".to_owned(), value)));
         let written = self.spec.writer.write_to(target, "GET", url, &headers, &[]);
         // The URL of a part may be too long.
-        self.dispatcher.slot_mut(slot).own = Some(written.ok()?);
+        let mut part = written.ok()?;
+        if let Some(part) = Arc::get_mut(&mut part) {
+            part.kind = RequestKind::Unstreamed;
+        }
+        self.dispatcher.slot_mut(slot).own = Some(part);
         Some(index)
     }
 

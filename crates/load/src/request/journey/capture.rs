@@ -261,6 +261,12 @@ impl BodyCheck {
             BodyPattern::Text(text) if text.is_empty() => {
                 Err(within("the expected text is empty".into()))
             }
+            BodyPattern::Text(text) if text.contains("{{") => {
+                let error = SettingsError::from("placeholders have no value here");
+                Err(within(error.hint(
+                    "write { regex = \"…\" }, in which \\{\\{ is two braces",
+                )))
+            }
             BodyPattern::Text(text) => Ok(BodyCheck {
                 regex: regex(&regex::escape(text)).map_err(within)?,
                 shown: format!("{:?}", shown(text)),

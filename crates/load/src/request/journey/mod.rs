@@ -32,6 +32,8 @@ pub(crate) struct Journey {
     pub(crate) steps: Vec<Step>,
     /// The variables that steps capture, with the parts of requests in which they are used.
     pub(crate) variables: Vec<Variable>,
+    /// Names of the variables.
+    pub(crate) names: Vec<String>,
     /// Time over which the users begin their first journeys.
     pub(crate) ramp_up: Option<Nanos>,
 }
@@ -48,9 +50,13 @@ pub(crate) struct Step {
     pub(crate) once: bool,
     /// The group of adjacent steps with weights that the step belongs to.
     choice: Option<Choice>,
+    /// True if the response is read as a stream of events.
+    pub(crate) stream: bool,
     /// True if the parts of the page are requested after the step.
     pub(crate) page: bool,
     pub(crate) captures: Vec<Capture>,
+    /// Indices of the variables that the request contains.
+    pub(crate) needs: Vec<usize>,
     pub(crate) body: Option<BodyCheck>,
 }
 
@@ -116,12 +122,14 @@ impl Journey {
                 steps.len()
             )));
         }
+        check_streams(steps, settings)?;
         let variables = variables(steps, columns)?;
         let names = step_names(steps)?;
         let mut journey = Journey {
             steps: Vec::with_capacity(steps.len()),
             ramp_up: settings.ramp_up.map(Nanos::from),
             variables: Vec::new(),
+            names: Vec::new(),
         };
         for (index, (step, name)) in steps.iter().zip(names).enumerate() {
             let within = |error: SettingsError| in_step(step, index, error);
@@ -138,8 +146,10 @@ impl Journey {
                 when: When::new(step.when.as_deref(), &variables).map_err(within)?,
                 repeat: step.repeat.unwrap_or(Repeat { min: 1, max: 1 }),
                 once: step.once,
+                stream: step.stream,
                 page: step.page,
                 choice: None,
+                needs: Vec::new(),
                 captures: captures.collect::<Result<_, _>>().map_err(within)?,
                 body: step
                     .expect_body
@@ -153,6 +163,7 @@ impl Journey {
         journey.set_choices(steps)?;
         journey.check_progress()?;
         journey.variables = vec![Variable::default(); variables.len()];
+        journey.names = variables;
         Ok(Some(journey))
     }
 
@@ -168,18 +179,27 @@ impl Journey {
         self.steps.iter().any(|step| step.page)
     }
 
+    /// Returns true if users pause between steps.
+    pub(crate) fn has_pauses(&self) -> bool {
+        self.steps.iter().any(|step| step.think.is_some())
+    }
+
     /// Index of the requests for parts of pages, after those of the steps.
     pub(crate) fn parts_index(&self) -> u32 {
         self.steps.len() as u32
     }
 
-    /// Records in which parts of requests the variables are used.
-    pub(crate) fn note_uses<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
+    /// Records in which parts of a step's request the variables are used.
+    pub(crate) fn note_uses<'v>(&mut self, step: usize, values: impl Iterator<Item = &'v Value>) {
         for value in values {
             if let Value::Variable(used) = value
                 && let Some(variable) = self.variables.get_mut(used.index)
             {
                 variable.note_use(*used);
+                let needs = &mut self.steps[step].needs;
+                if !needs.contains(&used.index) {
+                    needs.push(used.index);
+                }
             }
         }
     }
@@ -422,6 +442,24 @@ pub fn captures_in(
     match read {
         Ok(()) => Ok(values),
         Err(CaptureFailure::Body(text) | CaptureFailure::Capture(text)) => Err(text),
+    }
+}
+
+/// Checks that the steps that are streams have events, and that there is such a step if the load has
+/// events.
+fn check_streams(steps: &[JourneyStep], settings: &LoadSettings) -> Result<(), SettingsError> {
+    let first = steps.iter().position(|step| step.stream);
+    match (first, settings.events) {
+        (Some(index), None) => {
+            let error = SettingsError::from("stream = true needs ").and_value("events", "sse");
+            Err(in_step(&steps[index], index, error))
+        }
+        (None, Some(format)) => {
+            let error = SettingsError::value("events", format.name());
+            let error = error.text(": no step has stream = true");
+            Err(error.hint("add it to the steps whose responses are streams"))
+        }
+        _ => Ok(()),
     }
 }
 

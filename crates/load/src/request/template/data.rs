@@ -303,6 +303,17 @@ pub(crate) struct CellSet {
 }
 
 impl CellSet {
+    /// Appends the cell of the next row.
+    pub(crate) fn push(&mut self, cell: &[u8]) {
+        self.bytes.extend_from_slice(cell);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Total length of the cells in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The encoded cell of a row.
     #[inline]
     pub(crate) fn cell(&self, row: usize) -> &[u8] {

@@ -14,11 +14,11 @@ mod values;
 mod variables;
 
 pub use data::data_columns;
-pub(crate) use data::{DataTable, ValuePlace};
+pub(crate) use data::{CellSet, DataTable, ValuePlace};
 pub(crate) use form_body::form_field;
 pub use marks::request_functions;
 pub(crate) use marks::{MarkedPiece, Marks, ValueNames};
 pub(crate) use parse::{TextPiece, parse_pieces};
 pub use parse::{literal, placeholder, request_filters, with_filter};
 pub(crate) use values::{Value, ValueSource};
-pub(crate) use variables::{Variable, VariableValues};
+pub(crate) use variables::{Variable, VariableValue, VariableValues};

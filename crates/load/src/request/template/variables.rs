@@ -65,12 +65,24 @@ impl Variable {
 
 /// Values of a user's variables, by index.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct VariableValues<'a>(pub(crate) &'a [Box<[u8]>]);
+pub(crate) struct VariableValues<'a>(pub(crate) &'a [VariableValue]);
+
+/// Value of a variable; `None` if no step has captured it.
+pub(crate) type VariableValue = Option<Box<[u8]>>;
 
 impl<'a> VariableValues<'a> {
     /// The value of a variable; empty if it has none.
     #[inline]
     pub(crate) fn get(self, index: usize) -> &'a [u8] {
-        self.0.get(index).map_or(&[], |value| &value[..])
+        self.0
+            .get(index)
+            .and_then(Option::as_deref)
+            .unwrap_or_default()
+    }
+
+    /// Returns true if the variable has a value, which may be empty.
+    #[inline]
+    pub(crate) fn has(self, index: usize) -> bool {
+        self.0.get(index).is_some_and(Option::is_some)
     }
 }

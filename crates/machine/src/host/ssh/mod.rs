@@ -13,7 +13,10 @@
 mod check;
 mod hosts;
 mod machine;
+mod machines;
 mod parse;
 mod service;
+mod steps;
 
-pub use hosts::{SshHosts, SshMachines};
+pub use hosts::SshHosts;
+pub use machines::SshMachines;

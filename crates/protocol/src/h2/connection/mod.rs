@@ -270,6 +270,13 @@ impl Connection {
         )
     }
 
+    /// Announces that the connection carries no more requests, with a GOAWAY without an error.
+    pub fn go_away(&mut self) {
+        if !self.state.has_failed() {
+            frame::write_goaway(self.outbox.own(), ErrorCode::NO_ERROR);
+        }
+    }
+
     /// Records a connection error, and queues a GOAWAY with its error code.
     #[cold]
     fn fail(&mut self, violation: Violation) {

@@ -9,6 +9,9 @@ use crate::h2::streams::StreamStatus;
 use crate::h2::{CommonFrame, ConnectionEvent, ErrorCode, StreamViolation, Violation, limits};
 use crate::response_stage::SectionRole;
 
+/// Flags of trailers in a single frame.
+const TRAILERS: u8 = flag::END_HEADERS | flag::END_STREAM;
+
 /// A field block that continues in CONTINUATION frames (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldBlock {
@@ -260,6 +263,8 @@ impl Connection {
         let common = match (header.kind, header.flags) {
             (FrameType::Headers, flag::END_HEADERS) => self.common_head(header.stream, payload)?,
             (FrameType::Data, flag::END_STREAM) => self.common_rest(header.stream, payload)?,
+            (FrameType::Data, 0) => self.common_part(header.stream, payload)?,
+            (FrameType::Headers, TRAILERS) => self.common_trailers(header.stream, payload)?,
             _ => return None,
         };
         self.idle_frames = 0;
@@ -287,6 +292,48 @@ impl Connection {
             }
         })?;
         Some(CommonFrame::Head { tag, status })
+    }
+
+    /// The trailers of a gRPC call.
+    fn common_trailers(&mut self, id: u32, block: &[u8]) -> Option<CommonFrame<'static>> {
+        if self.texts.is_some() {
+            return None;
+        }
+        let slot = self.streams.find(id)?;
+        let mut stream = *self.streams.at(slot);
+        if stream.state != StreamState::HalfClosedLocal {
+            return None;
+        }
+        let call = self.decoder.decode_known(block, |fields| {
+            let role = stream.fields(fields, true);
+            let is_complete = role == Ok(SectionRole::Trailers) && stream.check_end().is_ok();
+            is_complete.then_some(stream.call)
+        })?;
+        self.streams.close(slot);
+        Some(CommonFrame::Trailers {
+            tag: stream.tag,
+            call,
+        })
+    }
+
+    fn common_part<'a>(&mut self, id: u32, bytes: &'a [u8]) -> Option<CommonFrame<'a>> {
+        let slot = self.streams.find(id)?;
+        let mut stream = *self.streams.at(slot);
+        let length = bytes.len() as u32;
+        let is_valid = length > 0
+            && stream.receive_window.take(length).is_ok()
+            && stream.data(length).is_ok()
+            && !stream.is_window_low();
+        let mut receive_window = self.receive_window;
+        if !is_valid || receive_window.take(length).is_err() {
+            return None;
+        }
+        self.receive_window = receive_window;
+        *self.streams.at(slot) = stream;
+        Some(CommonFrame::Part {
+            tag: stream.tag,
+            bytes,
+        })
     }
 
     #[inline(always)]

@@ -160,6 +160,42 @@ figures! {
     )
 }
 
+pub(in crate::finding) const EVENTS_TOGETHER: FindingInfo = FindingInfo {
+    seen: "The events of a streamed response arrived together, at its end.",
+    severities: &[(Warning, "")],
+    meaning: "Responses have two events or more on average and take 50 ms or longer (median), but the \
+        first event takes 90% of this time, and 90% of the gaps between events are below 1% of it. The \
+        server sends all events at once, or something before the load collects them: a proxy with a \
+        buffer, or compression that isn't flushed after each event. The time to the first event is \
+        then that of the whole response, and the gaps are no figures of the server.",
+    action: "Switch the buffer off (in nginx `proxy_buffering off`, or the response header \
+        `X-Accel-Buffering: no`), flush after each event, or don't compress streams.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
+figures! {
+    /// Events that arrived together.
+    EventsTogether {
+        /// Mean number of events of a response.
+        events_per_response: f64 = same,
+        /// Median time to the first event, in microseconds.
+        first_event_us: f64 = most,
+        /// Median response time, in microseconds.
+        response_us: f64 = most,
+    }
+    |it, _subject| format!(
+        "The {} events of a response (on average) arrived together at its end: the first after {}, of \
+         {} for the whole response (medians). The server sends them at once, or a proxy's buffer or \
+         compression collects them, so the times of events say little about the server. Switch \
+         buffering off, or flush after each event.",
+        number::significant(it.events_per_response, 3),
+        number::time(it.first_event_us),
+        number::time(it.response_us)
+    )
+}
+
 pub(in crate::finding) const LOAD_ABORTED: FindingInfo = FindingInfo {
     seen: "A condition of `--abort-if` ended the load early.",
     severities: &[(Warning, "")],

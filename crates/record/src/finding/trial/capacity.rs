@@ -7,7 +7,7 @@ use crate::finding::Severity::{Error, Warning};
 use crate::finding::figures::figures;
 use crate::finding::{FindingInfo, WithheldVerdicts};
 use crate::goals_phrase::{goals_phrase, readings_phrase};
-use crate::number;
+use crate::number::{self, RateUnit};
 
 pub(in crate::finding) const CONNECTIONS_LIMITED: FindingInfo = FindingInfo {
     seen: "In a capacity search, requests waited for a free connection while the server was fast.",
@@ -27,8 +27,10 @@ figures! {
     /// Requests that waited for a connection while the server was fast, in the probe nearest to the
     /// capacity.
     ConnectionsLimited {
-        /// Offered rate in requests per second.
+        /// Offered rate.
         offered_per_s: f64 = same,
+        /// Subject of the rate; requests if absent.
+        rate_unit: Option<RateUnit> = same,
         /// Number of connections.
         connections: u64 = sum,
         /// 99th percentile of the response time, in microseconds.
@@ -41,7 +43,7 @@ figures! {
          the p99 service time was {}. The service times meet the goals. The connections, not the \
          server, may be the limit, so the capacity may be higher. Use more connections \
          (--connections).",
-        number::rate(it.offered_per_s),
+        it.rate_unit.unwrap_or_default().rate(it.offered_per_s),
         number::plural(it.connections, "connection", "connections"),
         number::time(it.response_time_p99_us),
         number::time(it.service_time_p99_us),
@@ -95,8 +97,10 @@ figures! {
         reason: UnknownCapacity = same,
         /// Goals of the search, as input.
         goals: Vec<String> = same,
-        /// Rate of the bound, in requests per second.
+        /// Rate of the bound.
         per_s: Option<f64> = same,
+        /// Subject of the rate; requests if absent.
+        rate_unit: Option<RateUnit> = same,
         /// Readings at the lowest rate.
         readings: Option<ProbeReadings> = same,
     }
@@ -104,8 +108,9 @@ figures! {
         let goals = goals_phrase(&it.goals);
         let per_s = it.per_s.unwrap_or_default();
         let rate = number::rate_figure(per_s);
+        let noun = it.rate_unit.unwrap_or_default().noun();
         let at_least = |cause: &str| format!(
-            "The capacity is at least {rate} requests per second: {goals} is met at that rate, and \
+            "The capacity is at least {rate} {noun} per second: {goals} is met at that rate, and \
              {cause}."
         );
         match it.reason {
@@ -125,13 +130,13 @@ figures! {
                  probes, or other goals"
             ),
             UnknownCapacity::Below => format!(
-                "The capacity is below {rate} requests per second: probes of this length have too \
-                 few requests to judge {goals} at lower rates. Use longer probes, or other goals."
+                "The capacity is below {rate} {noun} per second: probes of this length have too few \
+                 {noun} to judge {goals} at lower rates. Use longer probes, or other goals."
             ),
             UnknownCapacity::Unmet => {
                 let requests = match per_s {
-                    1.0 => "1 request".to_owned(),
-                    _ => format!("{rate} requests"),
+                    1.0 => format!("1 {}", noun.trim_end_matches('s')),
+                    _ => format!("{rate} {noun}"),
                 };
                 let readings = it.readings.as_ref().map_or(String::new(), |probe| {
                     let goals = probe.goals.iter().map(String::as_str);

@@ -58,7 +58,7 @@ pub(in crate::finding) const LINK_OVERLOADED: FindingInfo = FindingInfo {
     seen: "The relay of a link delayed packets longer than planned, or dropped some.",
     severities: &[(
         Warning,
-        "over 1% of the packets were more than 0.3 ms late, or any was dropped",
+        "over 1% of the packets, at least 20, were more than 0.3 ms late, or any was dropped",
     )],
     meaning: "A relay is a thread of prony that forwards the packets of a link with a delay, if the \
         kernel has no `sch_netem`. It is late if it gets no core in time or has more packets than it \

@@ -2,6 +2,7 @@ use super::*;
 use crate::finding::Severity::{Error, Warning};
 use crate::finding::{Finding, FindingKind, Severity, Subject};
 use crate::memory_events::MemoryEvents;
+use crate::number::RateUnit;
 use crate::throttling::Throttling;
 
 fn about_web<F: FindingKind>(severity: Severity, figures: &F) -> String {
@@ -158,6 +159,7 @@ fn a_slow_library_is_named_with_its_speeds_or_its_mask() {
 fn a_search_names_its_connections_or_the_reason_for_no_capacity() {
     let limited = ConnectionsLimited {
         offered_per_s: 210.0,
+        rate_unit: None,
         connections: 1,
         response_time_p99_us: 70e3,
         service_time_p99_us: 5.2e3,
@@ -173,6 +175,7 @@ fn a_search_names_its_connections_or_the_reason_for_no_capacity() {
         reason: UnknownCapacity::Unmet,
         goals: vec!["p99<50ms".to_owned()],
         per_s: Some(1.0),
+        rate_unit: None,
         readings: Some(ProbeReadings {
             goals: vec!["p99 is 61.3 ms".to_owned()],
             kept_up: false,
@@ -186,12 +189,13 @@ fn a_search_names_its_connections_or_the_reason_for_no_capacity() {
     let above = CapacityUnknown {
         reason: UnknownCapacity::AboveRateMax,
         per_s: Some(2e4),
+        rate_unit: Some(RateUnit::Journeys),
         readings: None,
         ..unmet
     };
     assert_eq!(
         Finding::of(Error, &above).text,
-        "The capacity is at least 20,000 requests per second: p99 < 50 ms is met at that rate, and \
+        "The capacity is at least 20,000 journeys per second: p99 < 50 ms is met at that rate, and \
          max_rate does not allow higher rates. Raise max_rate."
     );
 }

@@ -1,7 +1,7 @@
 //! Chooses the free slot that takes the next request.
 
 use super::Dispatcher;
-use crate::carrier::{Carrier, ConnectionState, RequestCapacity, SendState};
+use crate::carrier::{Carrier, ConnectionState, RequestCapacity, SendState, Session};
 use crate::engine::worker::connections::Connections;
 use crate::engine::worker::ramp::ConnectRamp;
 use crate::request::protocols::StreamsLimit;
@@ -156,7 +156,7 @@ impl Dispatcher {
                 _ => Eligibility::NotNow,
             };
         }
-        if occupancy.waiting > 0 || session.maybe_dead || entry.link.send == SendState::Failed {
+        if occupancy.waiting > 0 || !takes_more(session, entry.link.send) {
             return Eligibility::NotNow;
         }
         match session.carrier.capacity(occupancy.in_flight) {
@@ -180,8 +180,7 @@ impl Dispatcher {
         };
         let in_flight = self.occupancy(connection).in_flight;
         !view.is_held(connection)
-            && !session.maybe_dead
-            && entry.link.send != SendState::Failed
+            && takes_more(session, entry.link.send)
             && session.carrier.capacity(in_flight) == RequestCapacity::Available
     }
 }
@@ -192,6 +191,12 @@ impl ConnectionView<'_> {
     fn is_held(&self, connection: u32) -> bool {
         self.ramp.is_some_and(|ramp| ramp.is_held(connection))
     }
+}
+
+/// Returns true if a connection may carry more requests, as far as the load is concerned.
+#[inline]
+fn takes_more(session: &Session, send: SendState) -> bool {
+    !session.maybe_dead && !session.is_retired && send != SendState::Failed
 }
 
 /// Updates `limit` to the lower of the two limits.

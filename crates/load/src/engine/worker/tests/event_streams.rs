@@ -227,6 +227,14 @@ fn responses_that_fail_the_expectations_are_not_read_as_streams() {
     assert_eq!((events(&outcomes).events, events(&outcomes).failed), (0, 1));
 }
 
+/// [`EVENT`] three times, encoded with brotli and flushed after each event, and the end.
+const BROTLI_EVENTS: [&[u8]; 4] = [
+    b"\x0b\x10\x80: comment\n\ndata: {\"text\":\"h\xc3\xa9\"}\n\n",
+    b"\x00\x01\x08: comment\n\ndata: {\"text\":\"h\xc3\xa9\"}\n\n",
+    b"\x00\x01\x08: comment\n\ndata: {\"text\":\"h\xc3\xa9\"}\n\n",
+    b"\x03",
+];
+
 #[test]
 fn encoded_events_are_decoded_before_they_are_counted() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -236,22 +244,31 @@ fn encoded_events_are_decoded_before_they_are_counted() {
         parts.push((at_ms, std::mem::take(gzip.get_mut())));
     }
     parts.push((50, gzip.finish().unwrap()));
-    let whole = parts.clone();
-    let outcomes = load("--events sse --event-field text -c 1 -n 1", move |_| {
-        let parts: Vec<(u64, &[u8])> = whole.iter().map(|(at, part)| (*at, &part[..])).collect();
-        stream("Content-Encoding: GZIP\r\n", &parts, Some(60))
-    });
-    assert_eq!(outcomes.all(), [(Outcome::Ok, 1)]);
-    let seen = events(&outcomes);
-    assert_eq!((seen.events, seen.chars), (3, Some(6)));
-    assert_us(seen.first_event_us.max, 20_000);
-    assert_us(seen.event_gap_us.max, 20_000);
+    // The reference encoder of brotli, flushed after each event.
+    let brotli = [20, 30, 50, 50].into_iter().zip(BROTLI_EVENTS);
+    let brotli: Vec<(u64, Vec<u8>)> = brotli.map(|(at_ms, part)| (at_ms, part.into())).collect();
+    for (coding, whole) in [("GZIP", parts), ("br", brotli)] {
+        let outcomes = load("--events sse --event-field text -c 1 -n 1", move |_| {
+            let parts: Vec<(u64, &[u8])> =
+                whole.iter().map(|(at, part)| (*at, &part[..])).collect();
+            stream(&format!("Content-Encoding: {coding}\r\n"), &parts, Some(60))
+        });
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 1)], "{coding}");
+        let seen = events(&outcomes);
+        assert_eq!((seen.events, seen.chars), (3, Some(6)), "{coding}");
+        assert_us(seen.first_event_us.max, 20_000);
+        assert_us(seen.event_gap_us.max, 20_000);
+    }
     for (coding, reason) in [
         ("gzip", "the body is not valid for its Content-Encoding"),
-        ("br", "the events are encoded, but not with gzip or deflate"),
+        ("br", "the body is not valid for its Content-Encoding"),
+        (
+            "zstd",
+            "the events are encoded, but not with gzip, deflate or br",
+        ),
         (
             "gzip, gzip",
-            "the events are encoded, but not with gzip or deflate",
+            "the events are encoded, but not with gzip, deflate or br",
         ),
     ] {
         let outcomes = load("--events sse -c 1 -n 1", move |_| {

@@ -235,7 +235,7 @@ fn simulate_prepared(
         worker.preconnect(control).unwrap();
         worker.start_clock(|sockets| sockets.pass(until.maintained));
         if worker.is_preconnecting() {
-            worker.maintain().unwrap();
+            worker.maintain(Nanos::ZERO).unwrap();
         }
         let mut worker = worker.restart();
         worker.start_clock(|sockets| {

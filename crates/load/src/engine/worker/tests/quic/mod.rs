@@ -370,17 +370,31 @@ fn a_grpc_call_fails_by_its_status() {
         [headers(OK, &[content]), data, trailers].concat()
     };
     let only = headers(OK, &[content, ("grpc-status", "16")]);
-    for (bytes, reason) in [
-        (call("0"), None),
-        (call("14"), Some("UNAVAILABLE (14)")),
-        (only, Some("UNAUTHENTICATED (16)")),
+    for (bytes, expected, reason) in [
+        (call("0"), "ok", None),
+        (call("14"), "grpc_unavailable", Some("UNAVAILABLE (14)")),
+        (only, "grpc_unauthenticated", Some("UNAUTHENTICATED (16)")),
     ] {
         let load = simulate("-n 6 -c 1 --streams 2", GOOD, 100, always(finish(bytes)));
-        let expected = match reason {
-            None => Outcome::Ok,
-            Some(_) => Outcome::GrpcStatus,
-        };
-        assert_eq!(load.all(), [(expected, 6)], "{}", load.errors());
+        let outcome = load.all().first().map(|(outcome, _)| outcome.name());
+        assert_eq!(outcome, Some(expected), "{}", load.errors());
         assert!(load.errors().contains(reason.unwrap_or_default()));
+    }
+    // Calls of a method also have rules for the messages of responses.
+    let mut proto = tempfile::Builder::new()
+        .suffix(".proto")
+        .tempfile()
+        .unwrap();
+    let text = "syntax = \"proto3\"; message M {} service S { rpc Get(M) returns (M); }";
+    std::io::Write::write_all(&mut proto, text.as_bytes()).unwrap();
+    let words = format!("-n 6 -c 1 --grpc S/Get --proto {}", proto.path().display());
+    let message = b"\x00\x05\0\0\0\0\0";
+    for (data, expected) in [(&message[..], "ok"), (b"\x00\x02hi", "grpc_frame")] {
+        let trailers = headers(&[], &[("grpc-status", "0")]);
+        let bytes = [headers(OK, &[content]), data.to_vec(), trailers].concat();
+        let load = simulate(&words, GOOD, 100, always(finish(bytes)));
+        let counts = load.all().into_iter();
+        let counts = Vec::from_iter(counts.map(|(outcome, n)| (outcome.name(), n)));
+        assert_eq!(counts, [(expected, 6)], "{}", load.errors());
     }
 }

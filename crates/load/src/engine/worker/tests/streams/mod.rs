@@ -1,5 +1,6 @@
 //! Tests of HTTP/2, with many requests per connection, against a server in memory.
 
+mod calls;
 mod chaos;
 mod ends;
 mod limits;

@@ -55,6 +55,16 @@ pub(super) fn interim(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, b"\x08\x03103")
 }
 
+/// Encodes a field for HPACK, without indexing.
+pub(super) fn field(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0];
+    for text in [name, value] {
+        bytes.push(text.len() as u8);
+        bytes.extend(text.as_bytes());
+    }
+    bytes
+}
+
 pub(super) fn trailers(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x00\x01x\x01y")
 }

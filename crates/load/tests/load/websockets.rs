@@ -1,0 +1,406 @@
+//! Tests of WebSocket loads against a server that a function scripts, frame by frame.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use prony_record::{Outcome, Record};
+
+use crate::harness::{Raw, errors, load_with, outcomes, read_head, resolve};
+
+/// A frame from the client, unmasked.
+struct Frame {
+    opcode: u8,
+    payload: Vec<u8>,
+}
+
+/// The server's side of an open WebSocket.
+struct Peer {
+    stream: TcpStream,
+}
+
+impl Peer {
+    fn read<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.stream.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Reads the next frame, which must be final and masked.
+    fn frame(&mut self) -> Option<Frame> {
+        let [first, second] = self.read()?;
+        assert_eq!(first & 0xf0, 0x80, "final, without reserved bits");
+        assert_eq!(second & 0x80, 0x80, "masked");
+        let length = match second & 0x7f {
+            126 => u64::from(u16::from_be_bytes(self.read()?)),
+            127 => u64::from_be_bytes(self.read()?),
+            short => u64::from(short),
+        };
+        let key: [u8; 4] = self.read()?;
+        let mut payload = vec![0; length as usize];
+        self.stream.read_exact(&mut payload).ok()?;
+        let keys = key.iter().cycle();
+        payload
+            .iter_mut()
+            .zip(keys)
+            .for_each(|(byte, key)| *byte ^= key);
+        Some(Frame {
+            opcode: first & 0x0f,
+            payload,
+        })
+    }
+
+    /// Reads the next message, and ignores control frames.
+    fn message(&mut self) -> Option<Frame> {
+        loop {
+            let frame = self.frame()?;
+            if frame.opcode < 8 {
+                return Some(frame);
+            }
+        }
+    }
+
+    fn send(&mut self, first: u8, payload: &[u8]) -> Option<()> {
+        let mut frame = vec![first];
+        match payload.len() {
+            short @ 0..=125 => frame.push(short as u8),
+            medium @ 126..=0xffff => {
+                frame.push(126);
+                frame.extend((medium as u16).to_be_bytes());
+            }
+            long => {
+                frame.push(127);
+                frame.extend((long as u64).to_be_bytes());
+            }
+        }
+        frame.extend_from_slice(payload);
+        self.bytes(&frame)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
+        self.stream.write_all(bytes).ok()
+    }
+
+    fn echo(&mut self) -> Option<()> {
+        loop {
+            let frame = self.message()?;
+            self.send(0x80 | frame.opcode, &frame.payload)?;
+        }
+    }
+}
+
+/// Accepts the handshake of a client.
+fn accept(mut stream: TcpStream, more: &str) -> Option<(Peer, String)> {
+    stream.set_nodelay(true).unwrap();
+    let head = String::from_utf8(read_head(&mut stream)?).unwrap();
+    let key = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))?;
+    assert_eq!(STANDARD.decode(key).unwrap().len(), 16);
+    let source = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let sha1 = &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
+    let accept = STANDARD.encode(aws_lc_rs::digest::digest(sha1, source.as_bytes()));
+    let response = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n{more}\r\n"
+    );
+    stream.write_all(response.as_bytes()).ok()?;
+    Some((Peer { stream }, head))
+}
+
+/// Starts a server that runs this function for each WebSocket.
+fn serving(serve: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static) -> Raw {
+    Raw::new(move |stream| {
+        if let Some((mut peer, _)) = accept(stream, "") {
+            let _ = serve(&mut peer);
+        }
+    })
+}
+
+fn url_of(server: &Raw) -> String {
+    server.url().replace("http://", "ws://")
+}
+
+fn load(server: &Raw, words: &str) -> Record {
+    load_with(&url_of(server), &words.split(' ').collect::<Vec<_>>())
+}
+
+#[test]
+fn each_message_is_echoed() {
+    let server = serving(Peer::echo);
+    for words in [
+        "-n 200 -c 4 --message hello --expect-size 5",
+        "-n 200 -c 4 -t 2 --message hello --binary --expect-size 5",
+        "-n 200 -c 4 -r 5000 --message hello --expect-size 5",
+        "-n 200 -c 1 --message {\"a\":{\"b\":1}} --expect-size 13",
+    ] {
+        let record = load(&server, words);
+        assert_eq!(
+            outcomes(&record),
+            [(Outcome::Ok, 200)],
+            "{words}: {}",
+            errors(&record)
+        );
+        assert!(record.load.websocket);
+        assert!(record.totals.connections_opened <= 4, "{words}");
+        assert_eq!(record.totals.tls_handshakes, 0);
+    }
+    let record = load(&server, "-n 10 -c 1 --message hello --expect-size 6");
+    assert_eq!(outcomes(&record), [(Outcome::UnexpectedSize, 10)]);
+    // Each message is sent on a WebSocket of its own.
+    let record = load(&server, "-n 10 -c 1 --message hello --no-keepalive");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 10)]);
+    assert_eq!(record.totals.connections_opened, 10);
+    let record = load(
+        &server,
+        "-n 12 -c 1 --message hello --requests-per-connection 4",
+    );
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 12)]);
+    assert_eq!(record.totals.connections_opened, 3);
+}
+
+#[test]
+fn messages_are_sent_in_turn_with_their_opcode() {
+    let seen: Arc<Mutex<Vec<Frame>>> = Arc::default();
+    let noted = seen.clone();
+    let server = serving(move |peer| {
+        loop {
+            noted.lock().unwrap().push(peer.message()?);
+            peer.send(0x81, b"ok")?;
+        }
+    });
+    load(&server, "-n 4 -c 1 --message one --message two");
+    load(&server, "-n 1 -c 1 --message three --binary");
+    let seen = seen.lock().unwrap();
+    let seen = seen.iter().map(|frame| (frame.opcode, &frame.payload[..]));
+    let expected = [(1, "one"), (1, "two"), (1, "one"), (1, "two"), (2, "three")];
+    let expected = expected.map(|(opcode, text)| (opcode, text.as_bytes()));
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_handshake_has_the_headers_of_the_load() {
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = heads.clone();
+    let server = Raw::new(move |stream| {
+        let (mut peer, head) = accept(stream, "Sec-WebSocket-Protocol: v2\r\n").unwrap();
+        noted.lock().unwrap().push(head);
+        let _ = peer.echo();
+    });
+    let words = [
+        "-n",
+        "1",
+        "-c",
+        "1",
+        "--message",
+        "x",
+        "-H",
+        "Origin: http://a.test",
+        "-H",
+        "Sec-WebSocket-Protocol: v1, v2",
+    ];
+    let record = load_with(&format!("{}chat?room=1", url_of(&server)), &words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 1)], "{}", errors(&record));
+    let head = heads.lock().unwrap().concat();
+    assert!(head.starts_with("GET /chat?room=1 HTTP/1.1\r\n"), "{head}");
+    for line in [
+        "Connection: Upgrade\r\n",
+        "Upgrade: websocket\r\n",
+        "Sec-WebSocket-Version: 13\r\n",
+        "Origin: http://a.test\r\n",
+        "Sec-WebSocket-Protocol: v1, v2\r\n",
+    ] {
+        assert_eq!(head.matches(line).count(), 1, "{head}");
+    }
+}
+
+#[test]
+fn pings_are_answered_and_fragments_are_joined() {
+    let server = serving(|peer| {
+        loop {
+            peer.message()?;
+            peer.send(0x01, b"he")?;
+            peer.send(0x89, b"are you there?")?;
+            let pong = peer.frame()?;
+            assert_eq!(
+                (pong.opcode, &pong.payload[..]),
+                (10, &b"are you there?"[..])
+            );
+            peer.send(0x8a, b"unasked")?;
+            peer.send(0x80, b"llo")?;
+        }
+    });
+    let record = load(&server, "-n 20 -c 2 --message x --expect-size 5");
+    assert_eq!(
+        outcomes(&record),
+        [(Outcome::Ok, 20)],
+        "{}",
+        errors(&record)
+    );
+}
+
+#[test]
+fn large_messages_pass_in_both_directions() {
+    let server = serving(Peer::echo);
+    let message = "x".repeat(300_000);
+    let words = [
+        "-n",
+        "6",
+        "-c",
+        "2",
+        "--message",
+        &message,
+        "--expect-size",
+        "300000",
+    ];
+    let record = load_with(&url_of(&server), &words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 6)], "{}", errors(&record));
+    assert_eq!(record.totals.body_bytes_in, 6 * 300_000);
+}
+
+#[test]
+fn each_end_has_an_outcome_and_a_reason() {
+    type Script = fn(&mut Peer) -> Option<()>;
+    let cases: [(Script, Outcome, &str); 7] = [
+        (
+            |peer| {
+                peer.message()?;
+                peer.send(0x88, &[3, 233])?;
+                peer.frame()?;
+                None
+            },
+            Outcome::ClosedEarly,
+            "closed the WebSocket with code 1001",
+        ),
+        (|peer| peer.message().map(|_| ()), Outcome::ClosedEarly, ""),
+        (
+            |peer| {
+                peer.message()?;
+                peer.bytes(&[0x81, 5, b'h'])?;
+                None
+            },
+            Outcome::Truncated,
+            "within a message",
+        ),
+        (
+            |peer| {
+                peer.message()?;
+                peer.send(0x81, b"\xff")?;
+                peer.frame().map(|_| ())
+            },
+            Outcome::Protocol,
+            "not UTF-8",
+        ),
+        (
+            |peer| {
+                peer.message()?;
+                peer.bytes(&[0x82, 127, 128, 0, 0, 0, 0, 0, 0, 0])?;
+                peer.frame().map(|_| ())
+            },
+            Outcome::Protocol,
+            "length of a frame",
+        ),
+        (
+            |peer| {
+                peer.message()?;
+                peer.bytes(&[0x81, 0x82, 0, 0, 0, 0, b'h', b'i'])?;
+                peer.frame().map(|_| ())
+            },
+            Outcome::Protocol,
+            "masked",
+        ),
+        (
+            |peer| {
+                // A message without an end.
+                peer.message()?;
+                peer.bytes(&[0x82, 127, 64, 0, 0, 0, 0, 0, 0, 0])?;
+                while peer.bytes(&[0; 10_000]).is_some() {}
+                None
+            },
+            Outcome::Timeout,
+            "",
+        ),
+    ];
+    for (script, outcome, reason) in cases {
+        let server = serving(script);
+        let record = load(&server, "-n 3 -c 1 --message x --timeout 300ms");
+        assert_eq!(outcomes(&record), [(outcome, 3)], "{reason}");
+        assert!(errors(&record).contains(reason), "{}", errors(&record));
+    }
+}
+
+#[test]
+fn a_refused_handshake_has_a_reason() {
+    for (response, reason) in [
+        (
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+            "(status 404)",
+        ),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: wrong\r\n\r\n",
+            "Sec-WebSocket-Accept",
+        ),
+        ("SSH-2.0\r\n\r\n", "is not HTTP"),
+    ] {
+        let server = Raw::responding(vec![response.as_bytes()]);
+        let record = load(&server, "-n 2 -c 1 --message x");
+        assert_eq!(outcomes(&record), [(Outcome::ConnectFailed, 2)], "{reason}");
+        assert!(errors(&record).contains(reason), "{}", errors(&record));
+    }
+    // A server that never responds to the handshake.
+    let server = Raw::new(|mut stream| {
+        let _ = stream.read(&mut [0; 1024]);
+        crate::harness::until_gone(&mut stream);
+    });
+    let record = load(&server, "-n 2 -c 1 --message x --timeout 200ms");
+    assert_eq!(outcomes(&record), [(Outcome::Timeout, 2)]);
+}
+
+#[test]
+fn idle_websockets_answer_pings() {
+    let pongs: Arc<Mutex<usize>> = Arc::default();
+    let counted = pongs.clone();
+    let server = serving(move |peer| {
+        peer.send(0x89, b"hi")?;
+        loop {
+            let frame = peer.frame()?;
+            match frame.opcode {
+                10 => *counted.lock().unwrap() += 1,
+                8 => return None,
+                opcode => peer.send(0x80 | opcode, &frame.payload)?,
+            }
+        }
+    });
+    let record = load(&server, "-d 1s -c 1 -r 50 --message x --idle 40");
+    assert_eq!(record.totals.failed, 0, "{}", errors(&record));
+    let idle = record.idle.unwrap();
+    assert_eq!((idle.open_at_begin, idle.open_at_end), (40, 40));
+    assert_eq!(*pongs.lock().unwrap(), 41);
+}
+
+#[test]
+fn contradictions_are_named() {
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), "ws://127.0.0.1:9/a\n").unwrap();
+    for (url, words, expected) in [
+        ("http://127.0.0.1:9/", "--message x", "ws://"),
+        ("ws://127.0.0.1:9/", "-c 1", "--message"),
+        ("ws://127.0.0.1:9/", "--message x --http 2", "--http 2"),
+        ("ws://127.0.0.1:9/", "--message x --body y", "--body"),
+        (
+            "wss://127.0.0.1:9/",
+            "--message x --header Upgrade:y",
+            "Upgrade",
+        ),
+        ("http://127.0.0.1:9/", "--urls LIST", "own URL"),
+        ("ws://127.0.0.1:9/{{seq}}", "--message x", "placeholders"),
+    ] {
+        let words = words.replace("LIST", list.path().to_str().unwrap());
+        let words: Vec<&str> = words.split(' ').collect();
+        let error = resolve(url, &words).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

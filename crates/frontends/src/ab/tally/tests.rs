@@ -123,7 +123,7 @@ fn each_request_is_counted_once_under_one_outcome() {
             connect: 8,
             receive: 4,
             length: 2,
-            exceptions: 8
+            exceptions: 30
         }
     );
 }

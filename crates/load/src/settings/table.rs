@@ -173,7 +173,7 @@ settings! {
             ]);
         idle: Option<u64> = Count,
             "Keep N more connections open while the load runs, and send nothing on them",
-            default("none"), example("10k");
+            default("none"), example("10000");
         cookies: bool = Switch,
             "Give each virtual user a cookie jar, so that it sends back cookies that responses set",
             default("cookies are ignored");

@@ -197,10 +197,11 @@ fn waiting_is_attributed_to_its_reason() {
             .filter(|(it, _)| it.waits_for == Some(reason));
         with_reason.map(|(_, threads)| threads).sum::<f64>()
     };
-    // Two threads sleep, and one waits for the lock, for most of the time.
+    // Two threads sleep, and one waits for the lock, for most of the time. On a busy machine they also
+    // wait for a core.
     let (lock, sleep) = (of(WaitReason::Lock), of(WaitReason::Sleep));
-    assert!((0.3..1.5).contains(&lock), "{lock}: {threads:#?}");
-    assert!((0.7..2.5).contains(&sleep), "{sleep}: {threads:#?}");
+    assert!((0.03..1.5).contains(&lock), "{lock}: {threads:#?}");
+    assert!((0.2..2.5).contains(&sleep), "{sleep}: {threads:#?}");
 }
 
 #[test]

@@ -16,11 +16,7 @@ const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next request
 /// successes. If the offered rate changes, a mean rate is given.
 pub fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
-    // The headline of journeys counts their requests, too.
-    let unit = match record.load.rate_unit() {
-        RateUnit::Journeys => RateUnit::Requests,
-        unit => unit,
-    };
+    let unit = counted_unit(&record.load);
     let rate = match record.totals.failed {
         0 => unit.rate(record.rate.ok_per_s),
         _ => format!(
@@ -33,6 +29,14 @@ pub fn headline(record: &Record) -> String {
         format!("{rate} over {over}")
     } else {
         format!("{rate} on average over {over}")
+    }
+}
+
+/// What the totals of a load count. Those of journeys count the requests of all steps.
+fn counted_unit(load: &LoadInfo) -> RateUnit {
+    match load.rate_unit() {
+        RateUnit::Journeys => RateUnit::Requests,
+        unit => unit,
     }
 }
 
@@ -143,11 +147,12 @@ pub fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
 pub fn shortfall(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let achieved = record.rate.ok_per_s;
+    let unit = counted_unit(&record.load);
     (achieved < offered * 0.99).then(|| {
         format!(
             "{} of {} offered succeeded ({}).",
-            number::rate(achieved),
-            number::rate(offered),
+            unit.rate(achieved),
+            unit.rate(offered),
             number::share(achieved / offered)
         )
     })
@@ -185,9 +190,10 @@ pub fn events(record: &Record) -> Option<String> {
 /// second is `None` if no request failed.
 pub fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
+    let many = counted_unit(&record.load).noun();
     let all = format!(
         "{}: {} ok",
-        number::plural(totals.started, "request", "requests"),
+        number::plural(totals.started, many.trim_end_matches('s'), many),
         number::count(totals.ok)
     );
     if totals.failed == 0 {
@@ -616,6 +622,33 @@ fn generator(record: &Record) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn totals_are_in_the_unit_of_the_load() {
+        let texts = |set: fn(&mut LoadInfo)| {
+            let mut record = Record::default();
+            set(&mut record.load);
+            (record.totals.started, record.totals.ok) = (1, 1);
+            (record.totals.elapsed_s, record.rate.ok_per_s) = (1.0, 1.0);
+            record.rate.offered_per_s = Some(2.0);
+            [
+                headline(&record),
+                requests(&record).0,
+                shortfall(&record).unwrap(),
+            ]
+            .join("; ")
+        };
+        let requests = "1.00 req/s over 1 s; 1 request: 1 ok; 1.00 req/s of 2.00 req/s offered \
+                        succeeded (50%).";
+        assert_eq!(texts(|_| ()), requests);
+        assert_eq!(texts(|load| load.steps = 2), requests);
+        assert_eq!(
+            texts(|load| load.tcp_only = true),
+            "1.00 connections/s over 1 s; 1 connection: 1 ok; 1.00 connections/s of 2.00 \
+             connections/s offered succeeded (50%)."
+        );
+        assert!(texts(|load| load.websocket = true).contains("; 1 message: 1 ok; "));
+    }
 
     #[test]
     fn agents_are_one_line_that_names_the_lost_ones() {

@@ -36,7 +36,7 @@ const SHARE_MIN: f64 = 0.003;
 /// Maximum number of functions with their own row.
 const ROWS_MAX: usize = 100;
 
-/// What functions cost.
+/// Kind of cost of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CostKind {
     /// CPU time.

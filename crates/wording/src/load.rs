@@ -32,7 +32,7 @@ pub fn headline(record: &Record) -> String {
     }
 }
 
-/// What the totals of a load count. Those of journeys count the requests of all steps.
+/// Unit of the totals of a load. Those of journeys count the requests of all steps.
 fn counted_unit(load: &LoadInfo) -> RateUnit {
     match load.rate_unit() {
         RateUnit::Journeys => RateUnit::Requests,

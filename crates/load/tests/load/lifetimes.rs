@@ -10,7 +10,7 @@ use crate::h2_frames::{GOAWAY, HEADERS, response};
 use crate::h2_server::Scripted;
 use crate::harness::{Raw, Served, load, load_with, outcomes, read_head, text};
 
-/// What a server saw of one connection.
+/// Requests of one connection, as the server saw them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Seen {
     requests: usize,

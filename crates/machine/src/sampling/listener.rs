@@ -8,7 +8,7 @@ use prony_plan::service::PortProtocol;
 
 use crate::system::linux;
 
-/// Where a server on this machine listens.
+/// The address of a server on this machine.
 #[derive(Debug, Clone, Copy)]
 pub enum Listener<'a> {
     /// TCP address.

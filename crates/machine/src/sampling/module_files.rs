@@ -32,8 +32,8 @@ pub(super) fn open(path: &Path, pid: i32) -> Result<File, String> {
     opened.map_err(|error| error.to_string())
 }
 
-/// What distinguishes a build of a program or library from others: its build ID, or without one the
-/// file's inode, size and time of the last change.
+/// Identity of a build of a program or library: its build ID, or without one the file's inode, size
+/// and time of the last change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileIdentity {
     BuildId(Vec<u8>),

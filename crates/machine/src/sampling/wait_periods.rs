@@ -54,8 +54,8 @@ impl WaitPeriods {
         counted_ns as f64 >= self.next_ns
     }
 
-    /// Records one period, which ends early if `stopped` is disconnected. `counts` tells if all of a
-    /// period counts, by its start and its end.
+    /// Records one period, which ends early if `stopped` is disconnected. `counts` returns
+    /// true if a whole period counts, by its start and its end.
     pub(super) fn record(
         &mut self,
         collector: &mut Collector,

@@ -1,8 +1,7 @@
-//! Where threads leave their cores, for how long, and why.
+//! Waits of threads: the functions in which they leave their cores, the time and the reason.
 //!
-//! Recording each context switch would cost too much, so it happens in short periods. At the start of
-//! a period, `/proc` tells which threads are off their cores already, since there is no record of
-//! that.
+//! Recording each context switch would cost too much, so it happens in short periods. Threads that
+//! left their cores before a period have no record in it, and are looked up in `/proc`.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,7 +21,7 @@ pub(super) struct RawWait {
     pub(super) context: WaitContext,
 }
 
-/// What is known about a wait besides its call chain.
+/// Facts about a wait in addition to its call chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct WaitContext {
     /// True if the thread could still run.
@@ -32,7 +31,7 @@ pub(super) struct WaitContext {
     pub(super) object: WaitObject,
 }
 
-/// What the first argument of a system call refers to.
+/// The object that the first argument of a system call refers to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) enum WaitObject {
     /// A connection that the service has accepted.

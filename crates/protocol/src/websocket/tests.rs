@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Frames, Handshake, HandshakeError, Opcode, SocketEvent, Violation, write_frame};
 
-/// What a sequence of frames means, with the parts of messages joined.
+/// The meaning of a sequence of frames, with the parts of messages joined.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     Text(Vec<u8>),

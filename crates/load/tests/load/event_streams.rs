@@ -94,8 +94,10 @@ fn the_schedule_of_the_origin_is_seen() {
         let record = server.load(version, path, "--events sse -c 2 -n 8");
         let events = record.events.as_ref().unwrap();
         // The origin never sends an event before it is due, so these bounds hold on a busy machine.
-        assert!(events.first_event_us.min >= 50_000.0, "{events:?}");
-        assert!(record.response_time_us.min >= 140_000.0);
+        // The histograms round down by up to 0.1%.
+        assert!(events.first_event_us.min >= 49_950.0, "{events:?}");
+        let response = record.response_time_us.min;
+        assert!(response >= 139_860.0, "{response}");
         assert!(events.event_gap_us.mean >= 10_000.0, "{events:?}");
     }
 }

@@ -135,6 +135,7 @@ fn calls_fail_by_the_name_of_their_status() {
         );
         assert_eq!(outcomes(&record), [(name, 20)]);
         assert!(output.out.contains(name), "{}", output.out);
+        assert!(output.out.contains("\"as asked\""), "{}", output.out);
     }
     // The deadline passes at the server before the load gives up.
     let late = ["-H", "grpc-timeout: 20m", "--body", r#"{"name": "slow"}"#];

@@ -14,6 +14,7 @@ use crate::exchange::CallRules;
 use crate::limits::cpu_quota::cpu_quota_finding;
 use crate::limits::{open_files, ports};
 use crate::request::Request;
+use crate::request::connection_journey;
 use crate::request::entries::{self, Entries};
 use crate::request::expect::Expectations;
 use crate::request::info::{self, UrlFacts};
@@ -268,6 +269,8 @@ impl LoadSettings {
     ) -> Result<LoadSpec, SpecError> {
         let websocket = websocket::settings_for(url, self)?;
         let settings = websocket.as_ref().unwrap_or(self);
+        let journey = connection_journey::settings_for(url, settings)?;
+        let settings = journey.as_ref().unwrap_or(settings);
         settings.check()?;
         settings.check_think()?;
         let mut sources = Sources::new(settings)?;

@@ -2,6 +2,7 @@
 
 use prony_record::{EntryList, EventInfo, LoadInfo, ThinkTimeInfo, redact};
 
+use crate::request::connection_journey;
 use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
 use crate::request::journey::Journey;
@@ -21,7 +22,7 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) uses_tls: bool,
     /// The load's journey, if it is one.
     pub(crate) journey: Option<&'a Journey>,
-    /// True if the requests are gRPC calls with streamed responses.
+    /// True if some requests are gRPC calls with streamed responses.
     pub(crate) are_calls_streamed: bool,
     /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
@@ -36,6 +37,8 @@ pub(crate) struct UrlFacts<'a> {
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
     let websocket = websocket::settings_for(url, settings)?;
     let settings = websocket.as_ref().unwrap_or(settings);
+    let journey = connection_journey::settings_for(url, settings)?;
+    let settings = journey.as_ref().unwrap_or(settings);
     let list = drafts(url, settings, Braces::Placeholders)?;
     let (drafts, long_list) = (&list.drafts, list.long_list.as_ref());
     let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
@@ -61,7 +64,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
         journey: list.journey.as_ref(),
-        are_calls_streamed: list.calls.is_some_and(|calls| calls.is_stream),
+        are_calls_streamed: list.calls.is_some_and(|calls| calls.has_streams),
     };
     Ok(describe(settings, &urls))
 }

@@ -55,7 +55,7 @@ pub(crate) struct Requests {
     pub(crate) proxy: Option<ResolvedProxy>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
-    /// Rules for the responses, if the requests are gRPC calls.
+    /// Rules for the responses of gRPC calls, if requests are calls.
     pub(crate) calls: Option<CallRules>,
 }
 
@@ -148,6 +148,9 @@ pub(crate) fn requests(
             && !journey.steps[requests.len()].stream
         {
             request.kind = RequestKind::Unstreamed;
+        }
+        if list.calls.is_some() {
+            request.kind = draft.call.unwrap_or(RequestKind::Unstreamed);
         }
         requests.push(request);
         templates.push(template);

@@ -166,6 +166,12 @@ impl LoadSettings {
                 return Err(error.name(other).text(" as well"));
             }
         }
+        let of_calls = ["proto", "protoset", "grpc_gzip", "grpc_message_max"];
+        let may_call = self.grpc.is_some() || self.urls.is_some() || self.has_steps();
+        if let Some(key) = of_calls.into_iter().find(|key| !may_call && self.has(key)) {
+            let error = SettingsError::of(key).text(" needs ");
+            return Err(error.name("grpc").text(" as well"));
+        }
         if self.arrivals.is_some() && !self.is_open() {
             let error = SettingsError::of("arrivals").text(" needs ").name("rate");
             return Err(error.text(" or ").name("stages").text(" as well"));
@@ -259,7 +265,7 @@ impl LoadSettings {
     pub(crate) fn reuses_connections(&self) -> bool {
         let one_request = self.no_keepalive
             || self.requests_per_connection == Some(1)
-            || self.connection_rate.is_some()
+            || self.connection_rate.is_some() && self.requests_per_connection.is_none()
             || self.tcp_only;
         !one_request
     }
@@ -276,7 +282,30 @@ impl LoadSettings {
 
     /// The HTTP version, if it is given or gRPC needs one.
     pub(crate) fn http_version(&self) -> Option<HttpVersion> {
-        self.http.or(self.grpc.as_ref().map(|_| HttpVersion::Http2))
+        self.http.or(self.has_calls().then_some(HttpVersion::Http2))
+    }
+
+    /// Returns true if requests of the load are gRPC calls.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.grpc.is_some() || self.proto.is_some() || self.protoset.is_some()
+    }
+
+    /// The gRPC methods that the load calls: the method of its requests, or those in its list of
+    /// requests or in its steps. A list or steps that can't be read have none.
+    pub(crate) fn grpc_methods(&self) -> Vec<GrpcMethod> {
+        let listed = self
+            .urls
+            .iter()
+            .flat_map(|list| url_list::grpc_methods(list));
+        let listed = listed.filter_map(|name| name.parse().ok());
+        let steps = self.journey_steps().unwrap_or_default();
+        let in_steps = steps.into_iter().filter_map(|step| step.grpc);
+        self.grpc
+            .iter()
+            .cloned()
+            .chain(listed)
+            .chain(in_steps)
+            .collect()
     }
 
     /// Maximum length of a message in the response to a gRPC call, in bytes.

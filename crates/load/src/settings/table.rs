@@ -147,13 +147,15 @@ settings! {
              request first",
             default("no limit"), example("\"1m\""), excludes(&[("no_keepalive", "")]);
         connection_rate: Option<ArrivalRate> = Rate,
-            "Open N connections per second on a schedule, and send one request on each",
+            "Open N connections per second on a schedule, and send one request on each, or as many as \
+             --requests-per-connection says",
             default("off"), example("500"),
             excludes(&[
                 ("rate", ""),
                 ("stages", ""),
                 ("think", ""),
-                ("requests_per_connection", "because each connection carries one request"),
+                ("urls", "because the requests of a connection are all the same"),
+                ("script", "because the requests of a connection are all the same"),
                 ("connection_lifetime", "because each connection carries one request"),
                 ("steps", "because each connection carries one request"),
                 ("step", "because each connection carries one request"),
@@ -321,20 +323,19 @@ settings! {
             example("\"shop.Cart/Add\""), excludes(CALL_EXCLUDES);
         proto: Option<PathBuf> = File,
             "The .proto file that declares the method",
-            default("the server's reflection service; plans need proto or protoset"), example("\"shop.proto\""), needs("grpc"),
+            default("the server's reflection service; plans need proto or protoset"), example("\"shop.proto\""),
             excludes(&[("protoset", "")]);
         proto_path: Option<PathBuf> = File,
             "Folder in which imports of --proto are found",
             placeholder("DIR"), default("the folder of --proto"), needs("proto");
         protoset: Option<PathBuf> = File,
             "Compiled descriptors of the method, by protoc --include_imports --descriptor_set_out",
-            default("none"), example("\"shop.binpb\""), needs("grpc");
+            default("none"), example("\"shop.binpb\"");
         grpc_gzip: bool = Switch,
-            "Compress messages with gzip, and accept compressed messages",
-            needs("grpc");
+            "Compress messages with gzip, and accept compressed messages";
         grpc_message_max: Option<u64> = Size,
             "Fail calls whose response has a message longer than this",
-            placeholder("SIZE"), default("4M"), needs("grpc");
+            placeholder("SIZE"), default("4M");
     }
     "WebSocket" {
         message: Vec<String> = Texts,

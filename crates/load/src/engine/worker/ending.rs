@@ -159,7 +159,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.timers.gaps.clear(slot);
             let listed = || self.spec.requests.get(pending.request as usize);
             let kind = own.as_deref().or_else(listed).map(|it| it.kind);
-            if is_measured && kind != Some(RequestKind::Unstreamed) {
+            if is_measured && kind.is_none_or(RequestKind::may_stream) {
                 let recorder = &mut self.sink.recorder;
                 recorder.stream_ended(&exchange, outcome, streamed);
             }
@@ -215,7 +215,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             let request = self.journey_unstarted(due, ended).unwrap_or(request);
             let entry = self.spec.entries.of_request(request);
             let first = self.spec.requests.first().map(|it| it.kind);
-            let is_streamed = self.event_times.is_some() && first != Some(RequestKind::Unstreamed);
+            let is_streamed =
+                self.event_times.is_some() && first.is_none_or(RequestKind::may_stream);
             self.sink.request_unstarted(entry, due, ended, is_streamed);
         }
         self.sink.recorder.finish(ended);

@@ -285,7 +285,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Connections that only stay open during a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IdleUse {
     /// Number of connections to keep open.
     pub wanted: u64,
@@ -295,11 +295,18 @@ pub struct IdleUse {
     pub open_at_end: u64,
     /// Number of connections that were lost and opened again.
     pub reopened: u64,
+    /// Reasons why connections were not open, with their numbers: `reset: Connection reset by peer`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<String, u64>,
 }
 
 impl IdleUse {
     /// Adds the connections of another process.
     pub fn merge(&mut self, other: &IdleUse) {
+        for (reason, count) in &other.reasons {
+            let own = self.reasons.entry(reason.clone()).or_default();
+            *own = own.saturating_add(*count);
+        }
         self.wanted += other.wanted;
         self.open_at_begin += other.open_at_begin;
         self.open_at_end += other.open_at_end;

@@ -498,6 +498,9 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
+/// Maximum number of reasons that are named for missing idle connections.
+const IDLE_REASONS_MAX: usize = 3;
+
 /// The connections that only stayed open.
 fn idle(used: &IdleUse) -> String {
     let mut text = format!(
@@ -508,6 +511,11 @@ fn idle(used: &IdleUse) -> String {
     );
     if used.reopened > 0 {
         text += &format!("; {} lost and opened again", number::count(used.reopened));
+    }
+    let mut reasons: Vec<_> = used.reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    for (reason, count) in reasons.into_iter().take(IDLE_REASONS_MAX) {
+        text += &format!("; {reason} ({}×)", number::count(*count));
     }
     text
 }

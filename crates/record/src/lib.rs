@@ -40,6 +40,7 @@ mod throttling;
 mod truncated;
 mod units;
 mod unmeasured;
+mod websocket_use;
 
 pub use call_failure::CallFailure;
 pub use delta::{Delta, HalfSecondTotals, Statuses};
@@ -77,3 +78,4 @@ pub use stored_file::{parse_stored, read_stored};
 pub use throttling::Throttling;
 pub use truncated::truncated;
 pub use units::Nanos;
+pub use websocket_use::WebSocketUse;

@@ -101,6 +101,12 @@ pub(crate) trait Carrier {
         false
     }
 
+    /// Returns true if the load has ended the connection with a message that the peer has yet to
+    /// answer.
+    fn awaits_close(&self) -> bool {
+        false
+    }
+
     /// The error that the peer reported when it ended the connection, if any.
     fn end_reason(&self) -> Option<Reason> {
         None

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 
 use prony_protocol::h2::StartError;
-use prony_protocol::{h1, h2, h3, websocket};
+use prony_protocol::{h1, h2, h3};
 use prony_record::CallFailure;
 
-use super::fault::{ResetCode, StreamFault};
+use super::fault::{ResetCode, SocketFault, StreamFault};
 use crate::exchange::StreamFailure;
 use crate::quic::QuicEnd;
 use crate::tls::{GivenTlsOptions, PeerSpeaks};
@@ -29,8 +29,8 @@ pub(crate) enum Reason {
     Stream(StreamFault),
     /// A streamed response is incomplete, or its events couldn't be read.
     IncompleteStream(StreamFailure),
-    /// The peer violated the rules for frames of WebSockets.
-    WebSocket(websocket::Violation),
+    /// A WebSocket ended or was not opened.
+    WebSocket(SocketFault),
     /// A gRPC call failed.
     Call(CallFailure),
     /// The peer reset the stream.
@@ -239,7 +239,7 @@ impl fmt::Display for Reason {
                 write!(f, "\"{phrase}\"; this port expects TLS: use https://")
             }
             Reason::Http3(violation) => violation.fmt(f),
-            Reason::WebSocket(violation) => violation.fmt(f),
+            Reason::WebSocket(fault) => fault.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
             Reason::IncompleteStream(failure) => f.write_str(failure.text()),
             Reason::Call(failure) => match (failure.status_name(), failure.code()) {

@@ -29,7 +29,7 @@ use crate::live::capacity::{CapacityNotes, CapacityView};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::running_load::RunningLoad;
-use crate::schema::{self, SchemaReader};
+use crate::schema;
 use crate::session::Session;
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts, terminal};
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
     let goals = capacity_goals(arguments)?;
     let conditions = gating::parse_all("--fail-if", &arguments.fail_if, CapacityCondition::parse)?;
     let url = arguments.url.as_deref();
-    let described = schema::described(&load_settings(arguments)?, url, SchemaReader::Here)?;
+    let described = schema::described(&load_settings(arguments)?, url)?;
     let load = described.settings.clone();
     let spec = resolve_load(arguments.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
     if arguments.dry_run {

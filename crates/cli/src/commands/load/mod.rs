@@ -21,7 +21,7 @@ use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::load_results::LoadResults;
 use crate::running_load::RunningLoad;
-use crate::schema::{self, SchemaReader};
+use crate::schema;
 use crate::session::{ObservedLoad, Session};
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts};
@@ -95,7 +95,7 @@ fn run_here(
     abort_rules: Option<&AbortRules>,
 ) -> Result<Ending, Failure> {
     let given = &arguments.load.settings;
-    let described = schema::described(given, arguments.url.as_deref(), SchemaReader::Here)?;
+    let described = schema::described(given, arguments.url.as_deref())?;
     let settings = &described.settings;
     let spec = resolve_load(arguments.url.as_deref(), settings)?;
     let results = open_results(arguments, conditions)?;

@@ -348,6 +348,26 @@ fn transfer(out: &mut MetricsText, groups: &[Group<'_>]) {
             out.sample("prony_tls_handshakes_total", &labels, count);
         }
     }
+    let help = "Key exchanges of TLS handshakes by group.";
+    out.family("prony_tls_key_exchanges", "counter", "", help);
+    for group in groups {
+        let names = group
+            .records
+            .iter()
+            .flat_map(|record| record.totals.tls_groups.keys());
+        for name in std::collections::BTreeSet::from_iter(names) {
+            let of = |record: &Record| record.totals.tls_groups.get(name).copied();
+            let count = group.sum(|record| of(record).unwrap_or(0));
+            let labels = borrowed(group.labels, &[("group", name)]);
+            out.sample("prony_tls_key_exchanges_total", &labels, count);
+        }
+    }
+    let retries = (
+        "prony_tls_hello_retries",
+        "",
+        "TLS handshakes in which the server asked for another key share.",
+    );
+    out.counter(retries, groups, |record| record.totals.tls_hello_retries);
 }
 
 fn times(out: &mut MetricsText, groups: &[Group<'_>]) {

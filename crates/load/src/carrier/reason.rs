@@ -145,8 +145,9 @@ impl Reason {
                  offers 2 and 1.1"
             }
             AlertReceived(HandshakeFailure | ProtocolVersion) | PeerIncompatible(_) => {
-                "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
-                 --tls-max, --ciphers)"
+                "; the two sides may have no TLS version, cipher suite, key exchange group or \
+                 signature algorithm in common (--tls-min, --tls-max, --ciphers, --groups, \
+                 --signature-algorithms)"
             }
             AlertReceived(CertificateRequired) if given.cert => {
                 "; the server requires a client certificate, and accepts none of the CA that signed \

@@ -9,6 +9,8 @@ pub mod openmetrics;
 pub mod otlp;
 pub mod remote_write;
 
+use std::collections::BTreeSet;
+
 use prony_record::{Distribution, EntryResult, JourneyResults, Outcome, Record};
 use prony_stats::Levels;
 
@@ -379,7 +381,20 @@ fn transfer(groups: &[Group<'_>]) -> Vec<Family> {
             group.count(&[("resumed", "false")], full),
         ]
     });
-    counters.chain([handshakes]).collect()
+    let help = "Key exchanges of TLS handshakes by group.";
+    let groups_used = Family::counter("prony_tls_key_exchanges", help).with(groups, |group| {
+        let names = group.records.iter();
+        let names: BTreeSet<&String> = names.flat_map(|it| it.totals.tls_groups.keys()).collect();
+        let point = |name: &String| {
+            let of = |record: &Record| record.totals.tls_groups.get(name).copied();
+            group.count(&[("group", name)], |record| of(record).unwrap_or(0))
+        };
+        names.into_iter().map(point).collect::<Vec<_>>()
+    });
+    let help = "TLS handshakes in which the server asked for another key share.";
+    let retries = Family::counter("prony_tls_hello_retries", help);
+    let retries = retries.counting(groups, |record| record.totals.tls_hello_retries);
+    counters.chain([handshakes, groups_used, retries]).collect()
 }
 
 /// The histograms: metric, name in records, and help.

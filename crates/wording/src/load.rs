@@ -3,7 +3,7 @@
 use prony_record::number::RateUnit;
 use prony_record::{
     FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
-    SourceCount, SourceSpread, SourceUse, Summary, number,
+    SourceCount, SourceSpread, SourceUse, Summary, Totals, WebSocketUse, number,
 };
 
 use crate::tone::Tone;
@@ -401,6 +401,7 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
         );
     }
     facts.push(("connections", connections));
+    facts.extend(key_exchanges(totals).map(|text| ("key exchange", text)));
     facts.extend(record.quic.as_ref().map(|used| ("QUIC", quic(used))));
     facts.extend(
         record
@@ -408,6 +409,8 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
+    let unawaited = record.websocket.as_ref().filter(|it| it.unawaited > 0);
+    facts.extend(unawaited.map(|used| ("unawaited", unawaited_messages(used))));
     facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
     let used = record.addresses.as_ref();
     facts.extend(used.map(|used| ("addresses", addresses(used))));
@@ -416,6 +419,37 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
     facts.extend(starts(record).map(|starts| ("starts", starts)));
     let facts = facts.into_iter();
     facts.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// Returns the groups of the key exchanges, the most frequent first; `None` if there were none.
+fn key_exchanges(totals: &Totals) -> Option<String> {
+    let mut groups: Vec<(&String, u64)> = totals.tls_groups.iter().map(|(n, c)| (n, *c)).collect();
+    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let all: u64 = groups.iter().map(|(_, count)| count).sum();
+    let share = |count: u64| number::share(count as f64 / all as f64);
+    let mut text = match groups.as_slice() {
+        [] => return None,
+        [(name, count)] => format!(
+            "{name} on {}",
+            number::plural(*count, "connection", "connections")
+        ),
+        _ => {
+            let each = groups.iter();
+            let each = each.map(|(name, count)| format!("{name} {}", share(*count)));
+            format!(
+                "{} of {} connections",
+                Vec::from_iter(each).join(", "),
+                number::count(all)
+            )
+        }
+    };
+    if totals.tls_hello_retries > 0 {
+        text += &format!(
+            "; another key share was needed for {} (HelloRetryRequest)",
+            number::count(totals.tls_hello_retries)
+        );
+    }
+    Some(text)
 }
 
 /// Packets, losses and system calls of QUIC.
@@ -501,10 +535,16 @@ fn sources(used: &SourceUse) -> String {
 /// Maximum number of reasons that are named for missing idle connections.
 const IDLE_REASONS_MAX: usize = 3;
 
+/// The messages of WebSockets that no message of the load awaited.
+fn unawaited_messages(used: &WebSocketUse) -> String {
+    let count = number::plural(used.unawaited, "message", "messages");
+    format!("{count} of the server arrived while no response was awaited")
+}
+
 /// The connections that only stayed open.
 fn idle(used: &IdleUse) -> String {
     let mut text = format!(
-        "{} of {} open at the begin, {} at the end",
+        "{} of {} open at the start, {} at the end",
         number::count(used.open_at_begin),
         number::plural(used.wanted, "idle connection", "idle connections"),
         number::count(used.open_at_end),

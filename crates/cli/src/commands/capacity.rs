@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         return Ok(Ending::Done);
     }
     let json = JsonOutput::open(arguments.json.as_deref())?;
-    let session = Session::open(arguments.progress, None)?;
+    let session = Session::monitored(arguments.progress, &arguments.monitoring)?;
     let interrupt = Arc::new(Interrupt::default());
     let stopping = interrupt.clone();
     session.on_stop(SecondSignal::Exits, move || stopping.stop())?;
@@ -95,6 +95,9 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         || terminal::print_document(&Document::of_capacity(&document)),
         &document,
     )?;
+    if let Some(metrics) = session.metrics() {
+        metrics.end(|| Some(Document::of_capacity(&document)));
+    }
     Ok(ending)
 }
 
@@ -268,6 +271,9 @@ impl SearchWatcher<'_> {
                 if self.session.shows_loads() {
                     let load = RunningLoad::here(control, spec.info());
                     let planned = spec.planned().map(Duration::from);
+                    if let Some(metrics) = self.session.metrics() {
+                        metrics.running(load.clone());
+                    }
                     self.notes.probe_began(probe.rate_per_s, load, planned);
                 }
             }

@@ -22,7 +22,7 @@ use crate::request::Request;
 use crate::request::expect::Expectations;
 use crate::request::protocols::StreamsLimit;
 use crate::request::script::CaptureSpec;
-use crate::tls::GivenTlsOptions;
+use crate::tls::{GivenTlsOptions, NegotiatedTls};
 
 /// Maximum number of request bytes that may wait for flow control. While more bytes are waiting, no
 /// request starts.
@@ -646,10 +646,7 @@ impl StreamCarrier for H3 {
 
 /// The completed handshake of a connection that took `took` to establish.
 pub(super) fn handshake(quic: &QuicConnection, took: Nanos) -> TlsHandshake {
-    TlsHandshake {
-        took,
-        resumed: quic.agreed().is_some_and(|agreed| agreed.resumed),
-    }
+    NegotiatedTls::handshake_of(quic.agreed().as_ref(), took)
 }
 
 /// The negotiated TLS parameters; empty before the end of the handshake.

@@ -102,6 +102,12 @@ pub(crate) trait Carrier {
         false
     }
 
+    /// Returns true if the load has ended the connection with a message that the peer has yet to
+    /// answer.
+    fn awaits_close(&self) -> bool {
+        false
+    }
+
     /// The explanation of a failed gRPC call (`grpc-message`), percent-encoded.
     fn call_message(&self, _id: CallMessageId) -> &[u8] {
         &[]

@@ -4,11 +4,11 @@ use std::fmt;
 use std::io;
 
 use prony_protocol::h2::StartError;
-use prony_protocol::{h1, h2, h3, websocket};
+use prony_protocol::{h1, h2, h3};
 use prony_record::CallFailure;
 
 use super::call_explanation::CallExplanation;
-use super::fault::{ResetCode, StreamFault};
+use super::fault::{ResetCode, SocketFault, StreamFault};
 use crate::exchange::StreamFailure;
 use crate::quic::QuicEnd;
 use crate::tls::{GivenTlsOptions, PeerSpeaks};
@@ -30,8 +30,8 @@ pub(crate) enum Reason {
     Stream(StreamFault),
     /// A streamed response is incomplete, or its events couldn't be read.
     IncompleteStream(StreamFailure),
-    /// The peer violated the rules for frames of WebSockets.
-    WebSocket(websocket::Violation),
+    /// A WebSocket ended or was not opened.
+    WebSocket(SocketFault),
     /// A gRPC call failed. The server may have explained why.
     Call(CallFailure, Option<CallExplanation>),
     /// The peer reset the stream.
@@ -145,8 +145,9 @@ impl Reason {
                  offers 2 and 1.1"
             }
             AlertReceived(HandshakeFailure | ProtocolVersion) | PeerIncompatible(_) => {
-                "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
-                 --tls-max, --ciphers)"
+                "; the two sides may have no TLS version, cipher suite, key exchange group or \
+                 signature algorithm in common (--tls-min, --tls-max, --ciphers, --groups, \
+                 --signature-algorithms)"
             }
             AlertReceived(CertificateRequired) if given.cert => {
                 "; the server requires a client certificate, and accepts none of the CA that signed \
@@ -240,7 +241,7 @@ impl fmt::Display for Reason {
                 write!(f, "\"{phrase}\"; this port expects TLS: use https://")
             }
             Reason::Http3(violation) => violation.fmt(f),
-            Reason::WebSocket(violation) => violation.fmt(f),
+            Reason::WebSocket(fault) => fault.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
             Reason::IncompleteStream(failure) => f.write_str(failure.text()),
             Reason::Call(failure, explanation) => {

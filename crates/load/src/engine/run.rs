@@ -540,6 +540,7 @@ pub(crate) fn merge(
     record.addresses = sink.addresses.summary(spec.addresses.order);
     record.negotiated = sink.negotiated.unwrap_or_default();
     record.quic = sink.quic;
+    record.websocket = spec.websocket.is_some().then_some(sink.websocket);
     utilization.write_to(&mut record.generator);
     record.generator.xdp = sink.xdp;
     record.generator.max_rss_bytes = system::peak_memory_bytes();

@@ -57,10 +57,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let urls = UrlFacts {
         entries: entries.list,
         url: url.unwrap_or(&first),
-        requests: match &websocket {
-            Some(settings) => settings.message.len(),
-            None => long_list.map_or(drafts.len(), LongList::len),
-        },
+        requests: long_list.map_or(drafts.len(), LongList::len),
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
         journey: list.journey.as_ref(),
@@ -102,7 +99,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         }
         .to_owned(),
         keepalive: settings.reuses_connections(),
-        websocket: !settings.message.is_empty(),
+        websocket: settings.has_messages(),
         tcp_only: settings.tcp_only,
         idle: settings.idle.unwrap_or(0),
         requests_per_connection: settings.requests_per_connection,
@@ -169,11 +166,14 @@ fn describe_tls(settings: &LoadSettings) -> String {
         (Some(min), Some(max)) if min == max => format!(", TLS {min} only"),
         (Some(min), Some(max)) => format!(", TLS {min} to {max}"),
     };
-    let ciphers = match settings.ciphers.as_slice() {
+    let list = |name: &str, list: &[String]| match list {
         [] => String::new(),
-        names => format!(", ciphers {}", names.join(" ")),
+        values => format!(", {name} {}", values.join(" ")),
     };
-    format!("{verified}, {resumed}{early_data}{versions}{ciphers}")
+    let ciphers = list("ciphers", &settings.ciphers);
+    let groups = list("groups", &settings.groups);
+    let signatures = list("signature algorithms", &settings.signature_algorithms);
+    format!("{verified}, {resumed}{early_data}{versions}{ciphers}{groups}{signatures}")
 }
 
 #[cfg(test)]

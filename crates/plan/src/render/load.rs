@@ -506,6 +506,16 @@ fn settings_of(
                 set_step_files(step, around, reader);
             }
         }
+        if key == "message_file" {
+            let Some(files) = reader.texts(node, "message_file of [load]") else {
+                continue;
+            };
+            let files = files.into_iter().map(|file| TomlNode {
+                value: TomlValue::Text(read_path_value(key, &file, node.line, around, reader)),
+                ..node.clone()
+            });
+            entry.node.value = TomlValue::Array(files.collect());
+        }
         if key == "form" {
             let Some(fields) = reader.texts(node, "form of [load]") else {
                 continue;

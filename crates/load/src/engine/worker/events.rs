@@ -37,6 +37,14 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.events_arrived(slot, counts, now);
                 return;
             }
+            EventKind::Unawaited => {
+                self.sink.message_unawaited(now);
+                return;
+            }
+            EventKind::SocketEnded(fault) => {
+                self.sink.closed_by_server(now);
+                self.record_end(slot, fault.outcome(), Some(&fault.into()), now);
+            }
             EventKind::StreamFailed { failure, reuse } => {
                 let reason = match failure {
                     StreamFailure::NoEndMarker => None,

@@ -43,7 +43,7 @@ pub(super) fn chosen(
     let find = |text: &String| {
         let is_meant = |name: &&str| name.eq_ignore_ascii_case(text);
         let mut known = KNOWN.iter();
-        let found = known.find(|(names, _)| names.iter().any(|name| is_meant(name)));
+        let found = known.find(|(names, _)| names.iter().any(is_meant));
         found.map(|(_, group)| *group).ok_or_else(|| {
             let names = KNOWN.map(|(names, _)| names[0]).join(", ");
             SettingsError::of("groups").text(format!(

@@ -1,32 +1,41 @@
 //! Arbitrary bytes as the frames of a WebSocket server: the meaning must not depend on how the bytes
 //! are split, and no message may be longer than its bytes.
 
-use prony_protocol::websocket::{Frames, Handshake, SocketEvent, Violation};
+use prony_protocol::websocket::{
+    DeflateParameters, Frames, Handshake, Offer, SocketEvent, Violation,
+};
 
 use super::drive::pieces;
 
 /// Reads arbitrary frames, and the same bytes as the response to a handshake. The first four bytes
-/// determine how the others are split.
+/// determine how the others are split, and the first one whether messages may be compressed.
 pub fn run(data: &[u8]) {
     let Some((steps, bytes)) = data.split_first_chunk::<4>() else {
         return;
     };
-    let whole = read([bytes]);
-    assert_eq!(whole, read(bytes.chunks(1)), "byte by byte");
-    assert_eq!(whole, read(pieces(bytes, steps)), "split into {steps:?}");
+    let has_compression = steps[0].is_multiple_of(2);
+    let whole = read([bytes], has_compression);
+    let single = read(bytes.chunks(1), has_compression);
+    assert_eq!(whole, single, "byte by byte");
+    let split = read(pieces(bytes, steps), has_compression);
+    assert_eq!(whole, split, "split into {steps:?}");
     if let Ok(meanings) = &whole {
         let length: usize = meanings.iter().map(|(_, data)| data.len()).sum();
         assert!(length + 2 * meanings.len() <= bytes.len());
     }
+    let offer = Offer {
+        protocols: "a, b".to_owned(),
+        deflate: has_compression.then(DeflateParameters::default),
+    };
     let opened = |parts: &mut dyn Iterator<Item = &[u8]>| {
         let mut handshake = Handshake::default();
         for mut part in parts {
-            match handshake.add(&mut part, "accept", "a, b") {
-                Ok(false) => {}
+            match handshake.add(&mut part, "accept", &offer) {
+                Ok(None) => {}
                 end => return end,
             }
         }
-        Ok(false)
+        Ok(None)
     };
     let whole = opened(&mut [bytes].into_iter());
     assert_eq!(whole, opened(&mut bytes.chunks(1)), "byte by byte");
@@ -36,8 +45,9 @@ pub fn run(data: &[u8]) {
 /// there was one.
 fn read<'a>(
     parts: impl IntoIterator<Item = &'a [u8]>,
+    has_compression: bool,
 ) -> Result<Vec<(&'static str, Vec<u8>)>, Violation> {
-    let mut frames = Frames::new();
+    let mut frames = Frames::new(has_compression);
     let (mut meanings, mut data) = (Vec::new(), Vec::new());
     for mut part in parts {
         loop {
@@ -50,12 +60,22 @@ fn read<'a>(
             match event? {
                 SocketEvent::NeedMore => break,
                 SocketEvent::Data(piece) => data.extend_from_slice(piece),
-                SocketEvent::MessageEnd { is_binary: true } => {
-                    meanings.push(("binary", std::mem::take(&mut data)));
+                SocketEvent::Compressed { bytes, .. } => {
+                    assert!(has_compression);
+                    data.extend_from_slice(bytes);
                 }
-                SocketEvent::MessageEnd { is_binary: false } => {
-                    assert!(std::str::from_utf8(&data).is_ok());
-                    meanings.push(("text", std::mem::take(&mut data)));
+                SocketEvent::MessageEnd {
+                    is_binary,
+                    is_compressed,
+                } => {
+                    let data = std::mem::take(&mut data);
+                    let kind = match (is_compressed, is_binary) {
+                        (true, _) => "compressed",
+                        (false, true) => "binary",
+                        (false, false) => "text",
+                    };
+                    assert!(kind != "text" || std::str::from_utf8(&data).is_ok());
+                    meanings.push((kind, data));
                 }
                 SocketEvent::Ping => meanings.push(("ping", control)),
                 SocketEvent::Pong => meanings.push(("pong", control)),

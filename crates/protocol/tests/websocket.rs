@@ -7,7 +7,7 @@ use proptest::prelude::*;
 mod bodies;
 
 /// Parts of input that lead to rare states.
-const PARTS: [&[u8]; 24] = [
+const PARTS: [&[u8]; 26] = [
     b"\x81\x02hi",
     b"\x82\x02\xff\xfe",
     b"\x01\x01h",
@@ -27,6 +27,8 @@ const PARTS: [&[u8]; 24] = [
     b"\x7e",
     b"\x00",
     b"\xc1\x00",
+    b"\x41\x01\xff",
+    b"Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=9\r\n",
     b"\x83\x00",
     b"HTTP/1.1 101 Switching Protocols\r\n",
     b"Upgrade: websocket\r\nConnection: Upgrade\r\n",

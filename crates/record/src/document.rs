@@ -13,6 +13,7 @@ use crate::replay::{ReplayInfo, ReplayUse};
 use crate::sampling::ServerProfile;
 use crate::series::SeriesParts;
 use crate::stalls::Stalls;
+use crate::websocket_use::WebSocketUse;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
     HalfSecond, JourneyResults, Nanos, Outcome, RateProfile, RateStage, SourceUse, StagedRate,
@@ -127,6 +128,9 @@ pub struct Record {
     /// Counts of packets and system calls, if the load used QUIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicUse>,
+    /// Messages of WebSockets besides responses, if the load used WebSockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<WebSocketUse>,
     /// Condition that ended the load early, if any, and its measured value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,

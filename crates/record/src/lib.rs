@@ -42,6 +42,7 @@ mod tls_groups;
 mod truncated;
 mod units;
 mod unmeasured;
+mod websocket_use;
 
 pub use call_failure::CallFailure;
 pub use delta::{Delta, HalfSecondTotals, Statuses};
@@ -81,3 +82,4 @@ pub use throttling::Throttling;
 pub use tls_groups::{TlsGroup, TlsGroupCounts};
 pub use truncated::truncated;
 pub use units::Nanos;
+pub use websocket_use::WebSocketUse;

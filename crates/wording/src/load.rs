@@ -3,7 +3,8 @@
 use prony_record::number::RateUnit;
 use prony_record::{
     FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, ReplayInfo,
-    ReplayUse, Severity, SourceCount, SourceSpread, SourceUse, Summary, Totals, number,
+    ReplayUse, Severity, SourceCount, SourceSpread, SourceUse, Summary, Totals, WebSocketUse,
+    number,
 };
 
 use crate::tone::Tone;
@@ -421,6 +422,8 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .map(|used| ("sources", sources(used))),
     );
     facts.extend(record.replay.as_ref().map(|used| ("log", log(used))));
+    let unawaited = record.websocket.as_ref().filter(|it| it.unawaited > 0);
+    facts.extend(unawaited.map(|used| ("unawaited", unawaited_messages(used))));
     facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
     let used = record.addresses.as_ref();
     facts.extend(used.map(|used| ("addresses", addresses(used))));
@@ -540,6 +543,12 @@ fn sources(used: &SourceUse) -> String {
         );
     }
     text
+}
+
+/// The messages of WebSockets that no message of the load awaited.
+fn unawaited_messages(used: &WebSocketUse) -> String {
+    let count = number::plural(used.unawaited, "message", "messages");
+    format!("{count} of the server arrived while no response was awaited")
 }
 
 /// The connections that only stayed open.

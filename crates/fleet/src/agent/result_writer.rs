@@ -131,6 +131,7 @@ impl ResultWriter {
             response_time_us: None,
             negotiated: Negotiated::default(),
             quic: None,
+            websocket: None,
             sources: None,
             addresses: None,
             idle: None,
@@ -183,6 +184,7 @@ impl ResultWriter {
         end.response_time_us = Some(loaded.record.response_time_us);
         end.negotiated = loaded.record.negotiated;
         end.quic = loaded.record.quic;
+        end.websocket = loaded.record.websocket;
         end.sources = loaded.record.sources;
         end.idle = loaded.record.idle;
         end.addresses = loaded.record.addresses;

@@ -184,6 +184,7 @@ pub(super) fn close(path: &Path) -> Result<(), SpoolError> {
             response_time_us: None,
             negotiated: Negotiated::default(),
             quic: None,
+            websocket: None,
             sources: None,
             addresses: None,
             idle: None,

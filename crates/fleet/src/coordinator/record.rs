@@ -54,6 +54,9 @@ pub(super) fn build(
     for idle in ends().filter_map(|end| end.idle.as_ref()) {
         record.idle.get_or_insert_default().merge(idle);
     }
+    for used in ends().filter_map(|end| end.websocket.as_ref()) {
+        record.websocket.get_or_insert_default().merge(used);
+    }
     record.addresses = summary::sources(ends().filter_map(|end| end.addresses.as_ref()));
     let fleet = fleet(manifest, collector);
     record.findings = findings::all_findings(manifest, collector, in_flight, after);

@@ -73,6 +73,7 @@ pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
             .filter(|times| is_plausible(times, latest_ns)),
         negotiated: bounded(&claimed.negotiated).unwrap_or_default(),
         quic: claimed.quic.as_ref().and_then(bounded),
+        websocket: claimed.websocket.as_ref().and_then(bounded),
         sources: claimed.sources.as_ref().and_then(sources),
         idle: claimed.idle.as_ref().and_then(bounded),
         addresses: claimed.addresses.as_ref().and_then(sources),
@@ -188,6 +189,7 @@ mod tests {
                 mtu_bytes: u16::MAX,
                 ..QuicUse::default()
             }),
+            websocket: None,
             sources: Some(source_use(8)),
             addresses: Some(source_use(8)),
             idle: None,

@@ -2,6 +2,7 @@
 
 use prony_record::{
     EncodedDelta, Finding, Generator, IdleUse, Negotiated, QuicUse, SourceUse, Summary,
+    WebSocketUse,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,9 @@ pub struct PartEnd {
     /// Packets and system calls, if the load used QUIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicUse>,
+    /// Messages of WebSockets besides responses, if the load used WebSockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<WebSocketUse>,
     /// Use of each source address.
     pub sources: Option<SourceUse>,
     /// Connections that only stayed open.

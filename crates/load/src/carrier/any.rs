@@ -1,5 +1,6 @@
 //! A carrier of any protocol: the only place that lists them all.
 
+use prony_protocol::CallMessageId;
 use prony_record::Nanos;
 
 use super::events::{ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
@@ -7,7 +8,7 @@ use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
 use super::interface::{ByteCarrier, Carrier, StartFailure, Started, StreamCarrier};
-use super::websocket::WebSocket;
+use super::websocket::{Http2Sockets, WebSocket};
 use super::{CapturedResponse, Reason};
 use crate::exchange::EarlierResponse;
 use crate::request::Request;
@@ -23,6 +24,8 @@ pub(crate) enum AnyCarrier {
     Http3(Box<H3>),
     /// WebSocket, opened with HTTP/1.1.
     WebSocket(Box<WebSocket>),
+    /// WebSockets on the streams of HTTP/2.
+    Http2Sockets(Box<Http2Sockets>),
 }
 
 /// Calls a method of the carrier, whichever it is.
@@ -33,6 +36,7 @@ macro_rules! each {
             AnyCarrier::Http2($carrier) => $call,
             AnyCarrier::Http3($carrier) => $call,
             AnyCarrier::WebSocket($carrier) => $call,
+            AnyCarrier::Http2Sockets($carrier) => $call,
         }
     };
 }
@@ -45,6 +49,7 @@ macro_rules! each_of_bytes {
             AnyCarrier::Http1($carrier) => $call,
             AnyCarrier::Http2($carrier) => $call,
             AnyCarrier::WebSocket($carrier) => $call,
+            AnyCarrier::Http2Sockets($carrier) => $call,
             AnyCarrier::Http3(_) => $other,
         }
     };
@@ -56,7 +61,7 @@ impl AnyCarrier {
     pub(super) fn streams(&mut self) -> Option<&mut H3> {
         match self {
             AnyCarrier::Http3(h3) => Some(h3),
-            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) | AnyCarrier::WebSocket(_) => None,
+            _ => None,
         }
     }
 
@@ -64,7 +69,7 @@ impl AnyCarrier {
     pub(super) fn unwritten(&self, stream: u32) -> u64 {
         match self {
             AnyCarrier::Http3(h3) => StreamCarrier::unsent(&**h3, stream),
-            AnyCarrier::Http1(_) | AnyCarrier::Http2(_) | AnyCarrier::WebSocket(_) => 0,
+            _ => 0,
         }
     }
 
@@ -73,7 +78,7 @@ impl AnyCarrier {
     pub(super) fn http1(&mut self) -> Option<&mut H1> {
         match self {
             AnyCarrier::Http1(h1) => Some(h1),
-            AnyCarrier::Http2(_) | AnyCarrier::Http3(_) | AnyCarrier::WebSocket(_) => None,
+            _ => None,
         }
     }
 
@@ -82,7 +87,7 @@ impl AnyCarrier {
     pub(crate) fn http2(&self) -> Option<&H2> {
         match self {
             AnyCarrier::Http2(h2) => Some(h2),
-            AnyCarrier::Http1(_) | AnyCarrier::Http3(_) | AnyCarrier::WebSocket(_) => None,
+            _ => None,
         }
     }
 }
@@ -133,7 +138,7 @@ impl Carrier for AnyCarrier {
 
     #[inline]
     fn may_receive_anytime(&self) -> bool {
-        matches!(self, AnyCarrier::WebSocket(_))
+        matches!(self, AnyCarrier::WebSocket(_) | AnyCarrier::Http2Sockets(_))
     }
 
     #[cfg(test)]
@@ -169,6 +174,14 @@ impl Carrier for AnyCarrier {
 
     fn announce_end(&mut self) -> bool {
         each!(self, carrier => carrier.announce_end())
+    }
+
+    fn awaits_close(&self) -> bool {
+        each!(self, carrier => carrier.awaits_close())
+    }
+
+    fn call_message(&self, id: CallMessageId) -> &[u8] {
+        each!(self, carrier => carrier.call_message(id))
     }
 
     fn end_reason(&self) -> Option<Reason> {

@@ -1,9 +1,10 @@
 //! Reports of a carrier: the state of the connection, and events of its exchanges.
 
+use prony_protocol::CallMessageId;
 use prony_record::{CallFailure, Nanos, Outcome, TlsHandshake};
 
 use super::Reason;
-use super::fault::{ResetCode, StreamFault};
+use super::fault::{ResetCode, SocketFault, StreamFault};
 use crate::exchange::{EventCounts, StreamFailure};
 use crate::request::protocols::StreamsLimit;
 
@@ -45,17 +46,23 @@ pub(crate) struct ExchangeEvent {
     pub(crate) kind: EventKind,
 }
 
-/// The kinds of events. All but [`EventKind::Message`] end the exchange.
+/// The kinds of events. All but [`EventKind::Message`] and [`EventKind::Unawaited`] end the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// Messages of the exchange are complete: events of a stream, or a response of a batch, except
     /// for the last one. [`Carrier::take_messages`](super::Carrier::take_messages) returns the
     /// responses of a batch.
     Message(EventCounts),
+    /// A message of a WebSocket arrived that no exchange awaits.
+    Unawaited,
     /// The response is complete.
     Response { outcome: Outcome, reuse: Reuse },
     /// The response of a gRPC call is complete, but the call failed.
-    CallFailed { failure: CallFailure },
+    CallFailed {
+        failure: CallFailure,
+        /// Identifies the server's explanation, if it sent one.
+        message: Option<CallMessageId>,
+    },
     /// The response is complete, but its stream of events isn't, or couldn't be read.
     StreamFailed {
         failure: StreamFailure,
@@ -69,13 +76,15 @@ pub(crate) enum EventKind {
     },
     /// The response broke the protocol on this stream only.
     Malformed(StreamFault),
+    /// The WebSocket on this stream ended.
+    SocketEnded(SocketFault),
 }
 
 impl EventKind {
     /// Returns true if the event ends its exchange.
     #[inline]
     pub(crate) fn ends_exchange(self) -> bool {
-        !matches!(self, EventKind::Message(_))
+        !matches!(self, EventKind::Message(_) | EventKind::Unawaited)
     }
 }
 

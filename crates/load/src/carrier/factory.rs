@@ -8,7 +8,7 @@ use super::http1::H1;
 use super::http2::H2;
 use super::http3::H3;
 use super::interface::Carrier;
-use super::websocket::WebSocket;
+use super::websocket::{Http2Sockets, WebSocket};
 use crate::quic::QuicConnection;
 use crate::request::protocols::Protocols;
 use crate::request::script::CaptureSpec;
@@ -81,8 +81,12 @@ impl CarrierFactory {
         self.prepared(AnyCarrier::Http1(h1))
     }
 
-    /// Creates a carrier of HTTP/2.
+    /// Creates a carrier of HTTP/2, or of the WebSockets on its streams.
     pub(super) fn h2(&mut self) -> AnyCarrier {
+        if let Some(upgrade) = &self.upgrade {
+            let sockets = Http2Sockets::new(upgrade.clone(), self.protocols.streams);
+            return self.prepared(AnyCarrier::Http2Sockets(Box::new(sockets)));
+        }
         let h2 = self.spare_h2.pop();
         let h2 = h2.unwrap_or_else(|| H2::new(self.protocols.streams, self.capture));
         self.prepared(AnyCarrier::Http2(Box::new(h2)))

@@ -4,6 +4,7 @@
 //! streams reuse a slot.
 
 use bytes::Bytes;
+use prony_protocol::CallMessageId;
 use prony_protocol::h3::{
     ClientSettings, Connection, ConnectionEvent, ErrorCode, StartError, Violation,
 };
@@ -518,6 +519,10 @@ impl Carrier for H3 {
 
     fn is_going_away(&self) -> bool {
         self.http.is_going_away()
+    }
+
+    fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.http.call_message(id)
     }
 
     fn end_reason(&self) -> Option<Reason> {

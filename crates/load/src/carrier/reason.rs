@@ -4,10 +4,11 @@ use std::fmt;
 use std::io;
 
 use prony_protocol::h2::StartError;
-use prony_protocol::{h1, h2, h3, websocket};
+use prony_protocol::{h1, h2, h3};
 use prony_record::CallFailure;
 
-use super::fault::{ResetCode, StreamFault};
+use super::call_explanation::CallExplanation;
+use super::fault::{ResetCode, SocketFault, StreamFault};
 use crate::exchange::StreamFailure;
 use crate::quic::QuicEnd;
 use crate::tls::{GivenTlsOptions, PeerSpeaks};
@@ -29,10 +30,10 @@ pub(crate) enum Reason {
     Stream(StreamFault),
     /// A streamed response is incomplete, or its events couldn't be read.
     IncompleteStream(StreamFailure),
-    /// The peer violated the rules for frames of WebSockets.
-    WebSocket(websocket::Violation),
-    /// A gRPC call failed.
-    Call(CallFailure),
+    /// A WebSocket ended or was not opened.
+    WebSocket(SocketFault),
+    /// A gRPC call failed. The server may have explained why.
+    Call(CallFailure, Option<CallExplanation>),
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
@@ -240,13 +241,19 @@ impl fmt::Display for Reason {
                 write!(f, "\"{phrase}\"; this port expects TLS: use https://")
             }
             Reason::Http3(violation) => violation.fmt(f),
-            Reason::WebSocket(violation) => violation.fmt(f),
+            Reason::WebSocket(fault) => fault.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
             Reason::IncompleteStream(failure) => f.write_str(failure.text()),
-            Reason::Call(failure) => match (failure.status_name(), failure.code()) {
-                (Some(name), Some(code)) => write!(f, "{name} ({code})"),
-                _ => f.write_str(failure.meaning()),
-            },
+            Reason::Call(failure, explanation) => {
+                match (failure.status_name(), failure.code()) {
+                    (Some(name), Some(code)) => write!(f, "{name} ({code})")?,
+                    _ => f.write_str(failure.meaning())?,
+                }
+                match explanation {
+                    Some(CallExplanation(text)) => write!(f, ": \"{text}\""),
+                    None => Ok(()),
+                }
+            }
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")
             }

@@ -125,6 +125,7 @@ impl IdleConnections {
             }
         }
         used.open_at_end = worker.open_count().into();
+        worker.close_websockets();
         Ok(used)
     }
 }

@@ -588,6 +588,7 @@ pub(crate) fn merge(
         handovers: sink.handovers,
         ..ReplayUse::default()
     });
+    record.websocket = spec.websocket.is_some().then_some(sink.websocket);
     utilization.write_to(&mut record.generator);
     record.generator.xdp = sink.xdp;
     record.generator.max_rss_bytes = system::peak_memory_bytes();

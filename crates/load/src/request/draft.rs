@@ -7,6 +7,7 @@ use crate::request::grpc::{self, CallMethod};
 use crate::request::journey::{self, Journey};
 use crate::request::long_list::{LongList, SERIALIZED_LINES_MAX};
 use crate::request::template::{self, DataTable, Marks, TextPiece, Value, ValueNames, ValuePlace};
+use crate::request::websocket;
 use crate::settings::{self, BodyPiece, JourneyStep, LoadSettings};
 use crate::values::credentials::{self, Credentials};
 use crate::values::error::{SettingsError, SpecError};
@@ -159,6 +160,16 @@ pub(crate) fn drafts(
             drafts,
             rows,
             journey,
+            ..DraftList::default()
+        });
+    }
+    if settings.has_messages() {
+        let url = url.ok_or_else(|| SettingsError::from("a URL is needed"))?;
+        let (server, _) = credentials::split_url(url)?;
+        let messages = websocket::messages(settings)?;
+        return Ok(DraftList {
+            drafts: drafter.messages(&messages, &server, &headers)?,
+            rows,
             ..DraftList::default()
         });
     }
@@ -752,6 +763,34 @@ impl Drafter<'_> {
             body_varies,
             expect_status: None,
         })
+    }
+
+    /// Creates the drafts of messages of WebSockets. The URL and the headers belong to the handshake.
+    fn messages(
+        &self,
+        messages: &[BodyPiece],
+        server: &str,
+        headers: &[HeaderPair],
+    ) -> Result<Vec<RequestDraft>, SettingsError> {
+        let varies = has_braces(server) || headers.iter().any(|(_, value)| has_braces(value));
+        if varies && self.braces == Braces::Placeholders {
+            let error = "placeholders of a WebSocket load can be in its messages only";
+            let error = SettingsError::from(error);
+            return Err(error.hint("remove them from the URL and the headers"));
+        }
+        let drafts = messages.iter().map(|message| {
+            let source = DraftSource {
+                url: server,
+                base: None,
+                method: "GET",
+                headers: headers.to_vec(),
+                body: std::slice::from_ref(message),
+                place: String::new(),
+                varying: VaryingParts::default(),
+            };
+            self.draft(source)
+        });
+        drafts.collect()
     }
 
     /// Creates the draft of a gRPC call.

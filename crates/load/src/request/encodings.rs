@@ -1,5 +1,6 @@
 //! The encodings of a request, for the HTTP versions that may carry it.
 
+use prony_protocol::websocket::Opcode;
 use prony_protocol::{h2, h3};
 
 /// A request, encoded for each HTTP version that may carry it.
@@ -16,14 +17,19 @@ pub(crate) enum Encodings {
     },
     /// Frames.
     Http3(h3::EncodedRequest),
+    /// A message of a WebSocket. Its frame is written for each WebSocket, because the mask differs.
+    Message { opcode: Opcode, payload: Vec<u8> },
 }
 
 impl Encodings {
-    /// Head and body for HTTP/1; empty if only later versions are possible.
+    /// Head and body for HTTP/1, or the payload of a message; empty if only later versions of HTTP
+    /// are possible.
     #[inline]
     pub(crate) fn http1(&self) -> &[u8] {
         match self {
-            Encodings::Http1(http1) | Encodings::Http1Or2 { http1, .. } => http1,
+            Encodings::Http1(http1)
+            | Encodings::Http1Or2 { http1, .. }
+            | Encodings::Message { payload: http1, .. } => http1,
             Encodings::Http2(_) | Encodings::Http3(_) => &[],
         }
     }
@@ -33,7 +39,15 @@ impl Encodings {
     pub(crate) fn http2(&self) -> Option<&h2::EncodedRequest> {
         match self {
             Encodings::Http2(http2) | Encodings::Http1Or2 { http2, .. } => Some(http2),
-            Encodings::Http1(_) | Encodings::Http3(_) => None,
+            Encodings::Http1(_) | Encodings::Http3(_) | Encodings::Message { .. } => None,
+        }
+    }
+
+    /// Opcode and payload, if this is a message.
+    pub(crate) fn message(&self) -> Option<(Opcode, &[u8])> {
+        match self {
+            Encodings::Message { opcode, payload } => Some((*opcode, payload)),
+            _ => None,
         }
     }
 
@@ -49,7 +63,9 @@ impl Encodings {
     /// The buffer of [`Encodings::http1`].
     pub(crate) fn http1_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self {
-            Encodings::Http1(http1) | Encodings::Http1Or2 { http1, .. } => Some(http1),
+            Encodings::Http1(http1)
+            | Encodings::Http1Or2 { http1, .. }
+            | Encodings::Message { payload: http1, .. } => Some(http1),
             Encodings::Http2(_) | Encodings::Http3(_) => None,
         }
     }
@@ -58,7 +74,7 @@ impl Encodings {
     pub(crate) fn http2_mut(&mut self) -> Option<&mut h2::EncodedRequest> {
         match self {
             Encodings::Http2(http2) | Encodings::Http1Or2 { http2, .. } => Some(http2),
-            Encodings::Http1(_) | Encodings::Http3(_) => None,
+            Encodings::Http1(_) | Encodings::Http3(_) | Encodings::Message { .. } => None,
         }
     }
 
@@ -77,7 +93,8 @@ impl Encodings {
             (Encodings::Http1(_), Encodings::Http1(_))
             | (Encodings::Http2(_), Encodings::Http2(_))
             | (Encodings::Http1Or2 { .. }, Encodings::Http1Or2 { .. })
-            | (Encodings::Http3(_), Encodings::Http3(_)) => return,
+            | (Encodings::Http3(_), Encodings::Http3(_))
+            | (Encodings::Message { .. }, Encodings::Message { .. }) => return,
             (_, Encodings::Http1(_)) => Encodings::Http1(Vec::new()),
             (_, Encodings::Http2(_)) => Encodings::Http2(h2::EncodedRequest::default()),
             (_, Encodings::Http1Or2 { .. }) => Encodings::Http1Or2 {
@@ -85,6 +102,10 @@ impl Encodings {
                 http2: h2::EncodedRequest::default(),
             },
             (_, Encodings::Http3(_)) => Encodings::Http3(h3::EncodedRequest::default()),
+            (_, Encodings::Message { opcode, .. }) => Encodings::Message {
+                opcode: *opcode,
+                payload: Vec::new(),
+            },
         };
     }
 

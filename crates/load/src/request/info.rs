@@ -55,9 +55,8 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let urls = UrlFacts {
         entries: entries.list,
         url: url.unwrap_or(&first),
-        requests: match &websocket {
-            Some(settings) => settings.message.len(),
-            None if list.replay.is_some() => 1,
+        requests: match list.replay {
+            Some(_) => 1,
             None => long_list.map_or(drafts.len(), LongList::len),
         },
         order: settings.order_of(list.weights.is_some()),
@@ -102,7 +101,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         }
         .to_owned(),
         keepalive: settings.reuses_connections(),
-        websocket: !settings.message.is_empty(),
+        websocket: settings.has_messages(),
         tcp_only: settings.tcp_only,
         idle: settings.idle.unwrap_or(0),
         requests_per_connection: settings.requests_per_connection,

@@ -176,6 +176,7 @@ mod tests {
                 }
                 Encodings::Http2(http2) => assert_eq!(http2.body(), body.as_bytes()),
                 Encodings::Http3(http3) => assert_eq!(http3.body(), body.as_bytes()),
+                Encodings::Message { .. } => unreachable!("a request"),
             }
         }
     }

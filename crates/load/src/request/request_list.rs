@@ -14,7 +14,7 @@ use crate::request::long_list::LongList;
 use crate::request::protocols::Http;
 use crate::request::request_template::{RequestTemplate, RequestTemplates};
 use crate::request::scope::LoadScope;
-use crate::request::websocket::{Upgrade, encode_messages};
+use crate::request::websocket::{Upgrade, encode_message};
 use crate::request::{Request, encode};
 use crate::settings::{AddressOrder, HttpVersion, LoadSettings, RequestOrder};
 use crate::socket::Peer;
@@ -131,18 +131,21 @@ pub(crate) fn requests(
         check_cookies(&draft, settings)?;
         check_early_data(&draft, settings)?;
         if draft.url.is_websocket {
-            let (upgrade, messages) = encode_messages(&draft, target, settings)?;
-            let is_long = messages.iter().any(Request::is_long);
-            targets[target as usize].nodelay |= is_long;
-            templates.extend(messages.iter().map(|_| None));
-            expected_statuses.extend(messages.iter().map(|_| None));
-            requests.extend(messages);
-            websocket = Some(Arc::new(upgrade));
-            base.get_or_insert(draft.url);
-            continue;
+            // A pong or a close frame may follow a message that has not been acknowledged.
+            targets[target as usize].nodelay = true;
+            if websocket.is_none() {
+                websocket = Some(Arc::new(Upgrade::new(&draft, settings)?));
+            }
         }
-        let mut request = encode(&draft, target, settings, proxy)?;
-        let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
+        let is_message = websocket.is_some() && settings.has_messages();
+        let (mut request, template) = if is_message {
+            let request = encode_message(&draft, target, settings);
+            (request, RequestTemplate::of_message(&draft))
+        } else {
+            let request = encode(&draft, target, settings, proxy)?;
+            let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
+            (request, template)
+        };
         if let (Some(template), None) = (&template, &list.long_list) {
             let seed = settings.seed.unwrap_or(0);
             template.first(requests.len(), rows, seed, &mut request);

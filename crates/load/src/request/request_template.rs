@@ -175,6 +175,19 @@ impl RequestTemplate {
         }))
     }
 
+    /// Creates the template of a message, if it has placeholders.
+    pub(crate) fn of_message(draft: &RequestDraft) -> Option<RequestTemplate> {
+        let marks = draft.marks.as_ref()?;
+        Some(RequestTemplate {
+            values: marks.values().to_vec(),
+            head: Vec::new(),
+            body: BodyTemplate::Varying(marks.split(&draft.body)),
+            connection_varies: false,
+            fields: None,
+            origin: None,
+        })
+    }
+
     /// Draws the values of the next request into the buffers.
     pub(crate) fn draw(&self, source: &mut ValueSource<'_>, buffers: &mut RenderBuffers) {
         buffers.values.clear();

@@ -214,7 +214,7 @@ pub(crate) fn encode(
             .hint("use a method that the server itself handles");
         return Err(error.at(&draft.place).into());
     }
-    if draft.url.is_websocket && settings.message.is_empty() {
+    if draft.url.is_websocket {
         let error = SettingsError::from("a WebSocket can only be the load's own URL, with ");
         return Err(error.name("message").at(&draft.place).into());
     }

@@ -1,19 +1,18 @@
 //! Requests of a WebSocket load: the opening handshake, and the messages.
 
-use aws_lc_rs::digest;
+use aws_lc_rs::{digest, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use prony_protocol::websocket::{Opcode, accept_source, write_frame};
-use prony_record::random_at;
+use prony_protocol::h2;
+use prony_protocol::websocket::{Offer, Opcode, accept_source};
 
-use crate::exchange::RequestKind;
+use super::serialized::{SerializedParts, encode};
 use crate::request::Request;
 use crate::request::draft::RequestDraft;
 use crate::request::encodings::Encodings;
-use crate::settings::{HttpVersion, LoadSettings};
+use crate::settings::{BodyPiece, HttpVersion, LoadSettings};
 use crate::values::error::{SettingsError, SpecError};
-
-use super::serialized::encode;
+use crate::values::input_file::{self, DATA_BYTES_MAX};
 
 /// The schemes of WebSocket URLs.
 const SCHEMES: [&str; 2] = ["ws://", "wss://"];
@@ -25,16 +24,21 @@ const OWN_HEADERS: [&str; 5] = [
     "sec-websocket-version",
     "sec-websocket-extensions",
 ];
+/// Number of random bytes in `Sec-WebSocket-Key`.
+const KEY_BYTES: usize = 16;
+/// Place in the handshake at which each connection's key is inserted.
+const KEY_PLACE: &str = "Sec-WebSocket-Key: ";
+/// Maximum number of messages of a load.
+const MESSAGES_MAX: usize = 100_000;
 
 /// The handshake of a load's WebSockets.
 #[derive(Debug)]
 pub(crate) struct Upgrade {
-    /// The request, in HTTP/1.1.
-    pub(crate) request: Vec<u8>,
-    /// The expected value of `Sec-WebSocket-Accept`.
-    pub(crate) accept: String,
-    /// The offered subprotocols, separated by commas.
-    pub(crate) protocols: String,
+    /// The request in HTTP/1.1, before and after the key.
+    request: [Vec<u8>; 2],
+    /// The request in HTTP/2 (RFC 8441), if it is used.
+    pub(crate) http2: Option<h2::EncodedRequest>,
+    pub(crate) offer: Offer,
 }
 
 /// Returns true if a URL has a scheme of WebSockets.
@@ -46,7 +50,8 @@ pub(crate) fn is_websocket(url: &str) -> bool {
     SCHEMES.iter().any(has)
 }
 
-/// The settings of a load with this URL: a WebSocket begins with HTTP/1.1.
+/// The settings of a load with this URL: a WebSocket begins with HTTP/1.1, unless the settings choose
+/// HTTP/2.
 ///
 /// # Errors
 ///
@@ -56,14 +61,20 @@ pub(crate) fn settings_for(
     settings: &LoadSettings,
 ) -> Result<Option<LoadSettings>, SettingsError> {
     if !url.is_some_and(is_websocket) {
-        if settings.message.is_empty() {
+        let given = [
+            ("message", !settings.message.is_empty()),
+            ("message_file", !settings.message_file.is_empty()),
+            ("messages", settings.messages.is_some()),
+            ("binary", settings.binary),
+            ("deflate", settings.deflate.is_some()),
+        ];
+        let Some((setting, _)) = given.iter().find(|(_, is_given)| *is_given) else {
             return Ok(None);
-        }
-        let error =
-            SettingsError::of("message").text(" needs a URL that begins with ws:// or wss://");
-        return Err(error);
+        };
+        let error = SettingsError::of(setting);
+        return Err(error.text(" needs a URL that begins with ws:// or wss://"));
     }
-    if settings.message.is_empty() {
+    if !settings.has_messages() {
         let error = SettingsError::from("a WebSocket load needs messages");
         return Err(error.hint("add ").and_value("message", "TEXT"));
     }
@@ -72,83 +83,154 @@ pub(crate) fn settings_for(
             http: Some(HttpVersion::Http11),
             ..settings.clone()
         })),
+        Some(HttpVersion::Http2) => Ok(Some(settings.clone())),
         Some(other) => {
             let error = SettingsError::value("http", other);
-            Err(error.text(" is not supported for WebSockets, which begin with HTTP/1.1"))
+            Err(error.text(" is not supported for WebSockets, which begin with HTTP/1.1 or 2"))
         }
     }
 }
 
-/// Encodes the handshake, and each message as a request.
+/// Reads the messages in the settings.
 ///
 /// # Errors
 ///
-/// The handshake can't be encoded, or a header contradicts it.
-pub(crate) fn encode_messages(
+/// A file can't be read, is not text although text is sent, or has too many lines.
+pub(crate) fn messages(settings: &LoadSettings) -> Result<Vec<BodyPiece>, SettingsError> {
+    let piece = |bytes, is_from_file| BodyPiece {
+        bytes,
+        is_from_file,
+    };
+    let read = |key, file: &std::path::Path| {
+        let wrong = |text: String| SettingsError::value(key, file.display()).text(text);
+        let bytes = input_file::read_file(file, DATA_BYTES_MAX)
+            .map_err(|error| wrong(format!(": {error}")))?;
+        if !settings.binary && std::str::from_utf8(&bytes).is_err() {
+            let error = wrong(": a text message must be UTF-8".to_owned());
+            return Err(error.hint("add ").name("binary"));
+        }
+        Ok(bytes)
+    };
+    let typed = settings.message.iter();
+    let mut messages: Vec<BodyPiece> = typed
+        .map(|text| piece(text.clone().into_bytes(), false))
+        .collect();
+    for file in &settings.message_file {
+        messages.push(piece(read("message_file", file)?, true));
+    }
+    if let Some(file) = &settings.messages {
+        let bytes = read("messages", file)?;
+        let text = input_file::without_byte_order_mark(&bytes);
+        let lines = text.split_inclusive(|byte| *byte == b'\n').map(|line| {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            line.strip_suffix(b"\r").unwrap_or(line)
+        });
+        messages.extend(lines.map(|line| piece(line.to_vec(), false)));
+        if messages.is_empty() {
+            let error = SettingsError::value("messages", file.display());
+            return Err(error.text(": the file has no messages"));
+        }
+    }
+    if messages.len() > MESSAGES_MAX {
+        let error = format!("{} messages are more than {MESSAGES_MAX}", messages.len());
+        return Err(SettingsError::from(error).hint("use placeholders and a CSV file (--data)"));
+    }
+    Ok(messages)
+}
+
+impl Upgrade {
+    /// Encodes the handshake of messages with this draft.
+    ///
+    /// # Errors
+    ///
+    /// The handshake can't be encoded, or a header contradicts it.
+    pub(crate) fn new(draft: &RequestDraft, settings: &LoadSettings) -> Result<Upgrade, SpecError> {
+        let mut headers = draft.headers.clone();
+        let own = |name: &str| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str());
+        if let Some((name, _)) = headers.iter().find(|(name, _)| own(name)) {
+            let error = SettingsError::value("header", name);
+            let error = error.text(" is a header that WebSockets set themselves");
+            return Err(error.into());
+        }
+        let is_protocol = |name: &str| name.eq_ignore_ascii_case("sec-websocket-protocol");
+        let protocols = headers.iter().filter(|(name, _)| is_protocol(name));
+        let protocols: Vec<&str> = protocols.map(|(_, value)| value.as_str()).collect();
+        let offer = Offer {
+            protocols: protocols.join(","),
+            deflate: settings.deflate.as_ref().map(|offer| offer.parameters()),
+        };
+        for (name, value) in [
+            ("Connection", "Upgrade"),
+            ("Upgrade", "websocket"),
+            ("Sec-WebSocket-Version", "13"),
+        ] {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        if let Some(deflate) = &offer.deflate {
+            headers.push(("Sec-WebSocket-Extensions".to_owned(), deflate.to_string()));
+        }
+        let mut url = draft.url.clone();
+        url.is_websocket = false;
+        let draft = RequestDraft::plain("GET", url, &headers, &[]);
+        // A request to close the connection would contradict the handshake.
+        let kept = LoadSettings {
+            no_keepalive: false,
+            requests_per_connection: None,
+            connection_rate: None,
+            ..settings.clone()
+        };
+        let parts = SerializedParts::new(&draft, &kept, None);
+        let http2 = parts.scheme().map(|scheme| {
+            h2::EncodedRequest::extended_connect(&parts.spec(), scheme, "websocket")
+                .map_err(|error| SpecError::from(SettingsError::from(error.to_string())))
+        });
+        let http2 = http2.transpose()?;
+        let before = match http2 {
+            Some(_) => Vec::new(),
+            None => {
+                let mut head = encode(&draft, 0, &kept, None)?.http1().to_vec();
+                head.truncate(head.len() - b"\r\n".len());
+                head.extend_from_slice(KEY_PLACE.as_bytes());
+                head
+            }
+        };
+        Ok(Upgrade {
+            request: [before, b"\r\n\r\n".to_vec()],
+            http2,
+            offer,
+        })
+    }
+
+    /// The request in HTTP/1.1 for one connection, with a random key, and the expected value of
+    /// `Sec-WebSocket-Accept`.
+    pub(crate) fn with_key(&self) -> (Vec<u8>, String) {
+        let mut key = [0; KEY_BYTES];
+        // Without random numbers, the key is not random, which only proxies could exploit.
+        let _ = rand::fill(&mut key);
+        let key = STANDARD.encode(key);
+        let source = accept_source(&key);
+        let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, source.as_bytes());
+        let [before, after] = &self.request;
+        let request = [before, key.as_bytes(), after].concat();
+        (request, STANDARD.encode(hash))
+    }
+}
+
+/// Encodes a message as a request.
+pub(crate) fn encode_message(
     draft: &RequestDraft,
     target: u32,
     settings: &LoadSettings,
-) -> Result<(Upgrade, Vec<Request>), SpecError> {
-    if draft.marks.is_some() {
-        let error = SettingsError::from("placeholders are not supported in WebSocket loads");
-        return Err(error.into());
-    }
-    let seed = settings.seed.unwrap_or(0);
-    let random = |index| random_at(seed, index).to_be_bytes();
-    let mut headers = draft.headers.clone();
-    let own = |name: &str| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-    if let Some((name, _)) = headers.iter().find(|(name, _)| own(name)) {
-        let error = SettingsError::value("header", name);
-        return Err(error
-            .text(" is a header that WebSockets set themselves")
-            .into());
-    }
-    let is_protocol = |name: &str| name.eq_ignore_ascii_case("sec-websocket-protocol");
-    let protocols = headers.iter().filter(|(name, _)| is_protocol(name));
-    let protocols: Vec<&str> = protocols.map(|(_, value)| value.as_str()).collect();
-    let protocols = protocols.join(",");
-    let key = STANDARD.encode([random(0), random(1)].concat());
-    for (name, value) in [
-        ("Connection", "Upgrade"),
-        ("Upgrade", "websocket"),
-        ("Sec-WebSocket-Key", &key),
-        ("Sec-WebSocket-Version", "13"),
-    ] {
-        headers.push((name.to_owned(), value.to_owned()));
-    }
-    let draft = RequestDraft::plain("GET", draft.url.clone(), &headers, &[]);
-    // A request to close the connection would contradict the handshake.
-    let kept = LoadSettings {
-        no_keepalive: false,
-        requests_per_connection: None,
-        connection_rate: None,
-        ..settings.clone()
-    };
-    let handshake = encode(&draft, target, &kept, None)?;
-    let source = accept_source(&key);
-    let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, source.as_bytes());
+) -> Request {
     let opcode = if settings.binary {
         Opcode::Binary
     } else {
         Opcode::Text
     };
-    let messages = settings.message.iter().zip(2..).map(|(message, index)| {
-        let [a, b, c, d, ..] = random(index);
-        let mut frame = Vec::new();
-        write_frame(opcode, message.as_bytes(), [a, b, c, d], &mut frame);
-        Request {
-            encodings: Encodings::Http1(frame),
-            kind: RequestKind::Single,
-            idempotent: false,
-            closes: false,
-            origin: None,
-            ..handshake.clone()
-        }
-    });
-    let upgrade = Upgrade {
-        request: handshake.http1().to_vec(),
-        accept: STANDARD.encode(hash),
-        protocols,
-    };
-    Ok((upgrade, messages.collect()))
+    let payload = draft.body.clone();
+    Request {
+        encodings: Encodings::Message { opcode, payload },
+        idempotent: false,
+        ..Request::unwritten("GET", &draft.shown_url(), target)
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use prony_record::quantity;
 use serde_json::Value;
 
+use super::deflate_offer::DeflateOffer;
 use super::event_field::EventField;
 use super::form::FormField;
 use super::grpc_method::GrpcMethod;
@@ -206,6 +207,7 @@ written! {
     CoreList: ToString::to_string,
     Credentials: |user| user.as_str().to_owned(),
     DataOrder: ToString::to_string,
+    DeflateOffer: ToString::to_string,
     EventChoice: ToString::to_string,
     EventField: ToString::to_string,
     FormField: ToString::to_string,

@@ -6,6 +6,7 @@
 mod access;
 mod combined;
 mod declare;
+mod deflate_offer;
 mod event_field;
 mod field;
 mod form;
@@ -140,6 +141,7 @@ impl LoadSettings {
         let named = fields.filter(|(setting, _)| setting.kind == ValueKind::File);
         let mut files: Vec<PathBuf> = named.filter_map(|(_, field)| field.path()).collect();
         files.extend(self.form.iter().filter_map(FormField::file).cloned());
+        files.extend_from_slice(&self.message_file);
         if let Some(list) = &self.urls {
             files.extend(url_list::bodies(list)?);
         }
@@ -200,6 +202,11 @@ impl LoadSettings {
             (false, false) => RequestOrder::Sequence,
         };
         self.order.unwrap_or(default_order)
+    }
+
+    /// Returns true if the load sends messages of WebSockets.
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.message.is_empty() || !self.message_file.is_empty() || self.messages.is_some()
     }
 
     /// Returns true if the load is a journey.

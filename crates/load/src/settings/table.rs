@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::settings;
+use super::deflate_offer::DeflateOffer;
 use super::event_field::EventField;
 use super::form::FormField;
 use super::grpc_method::GrpcMethod;
@@ -44,6 +45,26 @@ const CALL_EXCLUDES: &[(&str, &str)] = &[
     ("no_keepalive", ""),
     ("tcp_only", ""),
     ("message", ""),
+    ("message_file", ""),
+    ("messages", ""),
+];
+
+/// Settings that don't apply to the messages of WebSockets.
+const MESSAGE_EXCLUDES: &[(&str, &str)] = &[
+    ("urls", ""),
+    ("steps", ""),
+    ("step", ""),
+    ("script", ""),
+    ("method", ""),
+    ("body", ""),
+    ("body_file", ""),
+    ("form", ""),
+    ("cookies", ""),
+    ("follow", ""),
+    ("events", ""),
+    ("proxy", ""),
+    ("tcp_only", ""),
+    ("expect_status", "because messages have no status"),
 ];
 
 /// Settings that a journey's steps replace.
@@ -380,26 +401,22 @@ settings! {
             "With a URL of ws:// or wss://, send this message; the next message of the server is its \
              response",
             placeholder("TEXT"), example("[\"hello\"]"), repeatable(),
-            excludes(&[
-                ("urls", ""),
-                ("steps", ""),
-                ("step", ""),
-                ("script", ""),
-                ("method", ""),
-                ("body", ""),
-                ("body_file", ""),
-                ("form", ""),
-                ("cookies", ""),
-                ("data", ""),
-                ("follow", ""),
-                ("events", ""),
-                ("proxy", ""),
-                ("tcp_only", ""),
-                ("expect_status", "because messages have no status"),
-            ]);
+            excludes(MESSAGE_EXCLUDES);
+        message_file: Vec<PathBuf> = Texts,
+            "Send the content of this file as a message",
+            placeholder("FILE"), example("[\"hello.bin\"]"), repeatable(),
+            excludes(MESSAGE_EXCLUDES);
+        messages: Option<PathBuf> = File,
+            "A file of messages, one per line",
+            default("none"), example("\"messages.txt\""), excludes(MESSAGE_EXCLUDES);
         binary: bool = Switch,
-            "Send binary messages",
-            default("text"), needs("message");
+            "Send messages as binary messages",
+            default("text");
+        deflate: Option<DeflateOffer> = Text,
+            "Offer compression (permessage-deflate) with these parameters, such as \
+             \"server_no_context_takeover; client_max_window_bits=10\"",
+            placeholder("PARAMETERS"), default("no compression"),
+            example("\"client_no_context_takeover\""), if_omitted("client_max_window_bits");
     }
     "TLS" {
         insecure: bool = Switch,

@@ -12,7 +12,9 @@ use crate::harness::{Raw, errors, load_with, outcomes, read_head, resolve};
 
 /// A frame from the client, unmasked.
 struct Frame {
+    /// The opcode, with the bit that marks a compressed message.
     opcode: u8,
+    key: [u8; 4],
     payload: Vec<u8>,
 }
 
@@ -31,7 +33,7 @@ impl Peer {
     /// Reads the next frame, which must be final and masked.
     fn frame(&mut self) -> Option<Frame> {
         let [first, second] = self.read()?;
-        assert_eq!(first & 0xf0, 0x80, "final, without reserved bits");
+        assert_eq!(first & 0xb0, 0x80, "final, without reserved bits");
         assert_eq!(second & 0x80, 0x80, "masked");
         let length = match second & 0x7f {
             126 => u64::from(u16::from_be_bytes(self.read()?)),
@@ -47,17 +49,23 @@ impl Peer {
             .zip(keys)
             .for_each(|(byte, key)| *byte ^= key);
         Some(Frame {
-            opcode: first & 0x0f,
+            opcode: first & 0x4f,
+            key,
             payload,
         })
     }
 
-    /// Reads the next message, and ignores control frames.
+    /// Reads the next message. Answers a close frame, and ignores other control frames.
     fn message(&mut self) -> Option<Frame> {
         loop {
             let frame = self.frame()?;
-            if frame.opcode < 8 {
-                return Some(frame);
+            match frame.opcode {
+                8 => {
+                    self.send(0x88, &frame.payload)?;
+                    return None;
+                }
+                opcode if opcode & 8 == 0 => return Some(frame),
+                _ => {}
             }
         }
     }
@@ -83,11 +91,23 @@ impl Peer {
         self.stream.write_all(bytes).ok()
     }
 
+    /// Echoes messages.
     fn echo(&mut self) -> Option<()> {
         loop {
             let frame = self.message()?;
             self.send(0x80 | frame.opcode, &frame.payload)?;
         }
+    }
+
+    /// Waits until the client has closed the connection. Returns the code of its close frame.
+    fn end(&mut self) -> Option<u16> {
+        let mut code = None;
+        while let Some(frame) = self.frame() {
+            if let (8, [high, low]) = (frame.opcode, &frame.payload[..]) {
+                code = Some(u16::from_be_bytes([*high, *low]));
+            }
+        }
+        code
     }
 }
 
@@ -178,6 +198,242 @@ fn messages_are_sent_in_turn_with_their_opcode() {
     let expected = [(1, "one"), (1, "two"), (1, "one"), (1, "two"), (2, "three")];
     let expected = expected.map(|(opcode, text)| (opcode, text.as_bytes()));
     assert_eq!(seen.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn messages_come_from_files_and_have_placeholders() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let list = file("list", b"first {{seq}}\r\n\nto {{ name }}\n");
+    let whole = file("whole", b"a {{b}}\n");
+    let data = file("users.csv", b"name\nAda\nBob\n");
+    let seen: Arc<Mutex<Vec<Frame>>> = Arc::default();
+    let noted = seen.clone();
+    let server = serving(move |peer| {
+        loop {
+            noted.lock().unwrap().push(peer.message()?);
+            peer.send(0x81, b"ok")?;
+        }
+    });
+    let sent = |words: &str| {
+        let record = load(&server, words);
+        assert_eq!(record.totals.failed, 0, "{words}: {}", errors(&record));
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        let text = |frame: Frame| String::from_utf8(frame.payload).unwrap();
+        seen.into_iter().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        sent(&format!("-n 6 -c 1 --messages {list} --data {data}")),
+        ["first 1", "", "to Ada", "first 4", "", "to Bob"]
+    );
+    let words = format!("-n 3 -c 1 --message {{{{seq}}}} --message-file {whole}");
+    assert_eq!(sent(&words), ["1", "a {{b}}\n", "3"]);
+}
+
+#[test]
+fn each_message_has_a_mask_key_of_its_own() {
+    let keys: Arc<Mutex<Vec<[u8; 4]>>> = Arc::default();
+    let noted = keys.clone();
+    let server = serving(move |peer| {
+        loop {
+            noted.lock().unwrap().push(peer.message()?.key);
+            peer.send(0x81, b"ok")?;
+        }
+    });
+    for _ in 0..2 {
+        load(&server, "-n 40 -c 2 --message x --seed 1");
+    }
+    let mut keys = keys.lock().unwrap();
+    assert_eq!(keys.len(), 80);
+    keys.sort_unstable();
+    keys.dedup();
+    // Two of 80 random keys are equal once in a million times.
+    assert!(keys.len() >= 79, "{} keys", keys.len());
+}
+
+#[test]
+fn websockets_end_with_the_closing_handshake() {
+    let codes: Arc<Mutex<Vec<Option<u16>>>> = Arc::default();
+    let noted = codes.clone();
+    let server = serving(move |peer| {
+        let mut code = None;
+        while let Some(frame) = peer.frame() {
+            if frame.opcode == 8 {
+                code = frame
+                    .payload
+                    .first_chunk()
+                    .map(|it| u16::from_be_bytes(*it));
+                peer.send(0x88, &frame.payload)?;
+                break;
+            }
+            peer.send(0x80 | frame.opcode, &frame.payload)?;
+        }
+        noted.lock().unwrap().push(code);
+        None
+    });
+    for (words, count) in [
+        ("-n 20 -c 4 --message x", 4),
+        ("-d 300ms -c 2 -r 50 --message x --idle 3", 5),
+        ("-n 6 -c 1 --message x --requests-per-connection 2", 3),
+    ] {
+        let record = load(&server, words);
+        assert_eq!(record.totals.failed, 0, "{words}: {}", errors(&record));
+        let codes = std::mem::take(&mut *codes.lock().unwrap());
+        assert_eq!(codes, vec![Some(1000); count], "{words}");
+    }
+}
+
+#[test]
+fn close_frames_are_answered_and_violations_have_codes() {
+    type Script = fn(&mut Peer) -> Option<()>;
+    let cases: [(Script, Option<u16>); 6] = [
+        (|peer| peer.send(0x88, &[3, 243]), Some(1011)),
+        (|peer| peer.send(0x88, &[]), None),
+        (|peer| peer.send(0x88, &[3, 237]), Some(1002)),
+        (|peer| peer.send(0x81, b"\xff"), Some(1007)),
+        (|peer| peer.send(0xc1, b"x"), Some(1002)),
+        (
+            |peer| peer.send(0x01, b"x").and_then(|()| peer.send(0x81, b"y")),
+            Some(1002),
+        ),
+    ];
+    for (script, code) in cases {
+        let codes: Arc<Mutex<Vec<Option<u16>>>> = Arc::default();
+        let noted = codes.clone();
+        let server = serving(move |peer| {
+            peer.message()?;
+            script(peer)?;
+            noted.lock().unwrap().push(peer.end());
+            None
+        });
+        let record = load(&server, "-n 2 -c 1 --message x");
+        assert_eq!(record.totals.ok, 0);
+        assert_eq!(*codes.lock().unwrap(), [code, code]);
+    }
+}
+
+#[test]
+fn messages_that_nobody_awaits_are_counted() {
+    let server = serving(|peer| {
+        for _ in 0..3 {
+            peer.send(0x81, b"news")?;
+        }
+        let first = peer.message()?;
+        // The news arrive before the response, unless they arrive before the message.
+        peer.send(0x81, &first.payload)?;
+        loop {
+            let frame = peer.message()?;
+            peer.send(0x81, &frame.payload)?;
+            peer.send(0x81, b"more news")?;
+            peer.send(0x81, b"and more")?;
+        }
+    });
+    let record = load(&server, "-d 500ms -r 20 -c 1 --message x --idle 5");
+    let used = record.websocket.unwrap();
+    assert!(used.unawaited >= 8, "{used:?}");
+    assert_eq!(record.totals.failed, 0, "{}", errors(&record));
+    let quiet = load(&serving(Peer::echo), "-n 3 -c 1 --message x");
+    assert_eq!(quiet.websocket.unwrap().unawaited, 0);
+}
+
+#[test]
+fn a_response_before_the_end_of_its_message_ends_the_websocket() {
+    let server = serving(|peer| {
+        // The response arrives while the message is being sent.
+        let _: [u8; 100] = peer.read()?;
+        peer.send(0x81, b"early")?;
+        crate::harness::until_gone(&mut peer.stream);
+        None
+    });
+    let message = "x".repeat(30_000_000);
+    let words = ["-n", "2", "-c", "1", "--message", &message];
+    let record = load_with(&url_of(&server), &words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 2)], "{}", errors(&record));
+    assert_eq!(record.totals.connections_opened, 2);
+}
+
+#[test]
+fn messages_are_compressed_as_agreed() {
+    use flate2::{Decompress, FlushDecompress};
+    let answer = |agreed: &'static str, first: u8, payload: &'static [u8]| {
+        let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let noted = seen.clone();
+        let server = Raw::new(move |stream| {
+            let agreed = match agreed {
+                "none" => String::new(),
+                agreed => format!("Sec-WebSocket-Extensions: permessage-deflate{agreed}\r\n"),
+            };
+            let Some((mut peer, head)) = accept(stream, &agreed) else {
+                return;
+            };
+            let offered =
+                "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
+            assert!(head.contains(offered), "{head}");
+            while let Some(frame) = peer.message() {
+                let mut text = frame.payload.clone();
+                if frame.opcode & 0x40 != 0 {
+                    text.extend([0, 0, 0xff, 0xff]);
+                    let mut inflated = Vec::with_capacity(1_000);
+                    let mut inflater = Decompress::new(false);
+                    inflater
+                        .decompress_vec(&text, &mut inflated, FlushDecompress::Sync)
+                        .unwrap();
+                    text = inflated;
+                }
+                assert_eq!(text, b"HelloHelloHelloHello");
+                noted.lock().unwrap().push(frame.opcode);
+                if peer.send(first, payload).is_none() {
+                    return;
+                }
+            }
+        });
+        let words = "-n 2 -c 1 --message HelloHelloHelloHello --deflate client_max_window_bits --requests-per-connection 1";
+        let record = load(&server, words);
+        let errors = if record.totals.failed > 0 {
+            errors(&record).to_owned()
+        } else {
+            String::new()
+        };
+        let opcodes = seen.lock().unwrap().clone();
+        (
+            outcomes(&record),
+            errors,
+            opcodes,
+            record.totals.body_bytes_in,
+        )
+    };
+    const HELLO: &[u8] = &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
+    let ok = |outcomes: &[(Outcome, u64)]| outcomes == [(Outcome::Ok, 2)];
+    // The client's bytes and the server's are compressed; results count the inflated ones.
+    let (outcomes, errors, opcodes, bytes) = answer("", 0xc1, HELLO);
+    assert!(ok(&outcomes), "{errors}");
+    assert_eq!((&opcodes[..], bytes), (&[0x41, 0x41][..], 10));
+    // The server needn't compress.
+    let (outcomes, _, _, bytes) = answer("; client_max_window_bits=9", 0x81, b"Hello");
+    assert!(ok(&outcomes) && bytes == 10);
+    // A window that the library doesn't have: messages are sent as they are.
+    let (outcomes, _, opcodes, _) = answer("; client_max_window_bits=8", 0x81, b"Hello");
+    assert!(ok(&outcomes) && opcodes == [1, 1], "{opcodes:?}");
+    // Not agreed.
+    let (outcomes, errors, opcodes, _) = answer("none", 0xc1, HELLO);
+    assert_eq!(outcomes, [(Outcome::Protocol, 2)]);
+    assert!(
+        errors.contains("reserved bit") && opcodes == [1, 1],
+        "{errors}"
+    );
+    for (agreed, first, payload, reason) in [
+        ("", 0xc1, &b"\xff\xff"[..], "inflated"),
+        ("", 0xc1, &[0x4a, 0xfe, 0x07, 0x00], "UTF-8"),
+        ("; server_max_window_bits=7", 0x81, b"x", "not offered"),
+        ("; unknown", 0x81, b"x", "not offered"),
+    ] {
+        let (_, errors, _, _) = answer(agreed, first, payload);
+        assert!(errors.contains(reason), "{agreed} {errors}");
+    }
 }
 
 #[test]
@@ -385,10 +641,28 @@ fn idle_websockets_answer_pings() {
 fn contradictions_are_named() {
     let list = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(list.path(), "ws://127.0.0.1:9/a\n").unwrap();
+    let binary = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(binary.path(), b"\xff").unwrap();
     for (url, words, expected) in [
         ("http://127.0.0.1:9/", "--message x", "ws://"),
         ("ws://127.0.0.1:9/", "-c 1", "--message"),
-        ("ws://127.0.0.1:9/", "--message x --http 2", "--http 2"),
+        ("ws://127.0.0.1:9/", "--message x --http 3", "--http 3"),
+        (
+            "http://127.0.0.1:9/",
+            "--deflate server_no_context_takeover",
+            "ws://",
+        ),
+        (
+            "ws://127.0.0.1:9/",
+            "--messages LIST --header a:{{seq}}",
+            "messages only",
+        ),
+        ("ws://127.0.0.1:9/", "--messages /dev/null", "no messages"),
+        (
+            "ws://127.0.0.1:9/",
+            "--message-file BINARY",
+            "must be UTF-8",
+        ),
         ("ws://127.0.0.1:9/", "--message x --body y", "--body"),
         (
             "wss://127.0.0.1:9/",
@@ -396,9 +670,10 @@ fn contradictions_are_named() {
             "Upgrade",
         ),
         ("http://127.0.0.1:9/", "--urls LIST", "own URL"),
-        ("ws://127.0.0.1:9/{{seq}}", "--message x", "placeholders"),
+        ("ws://127.0.0.1:9/{{seq}}", "--message x", "messages only"),
     ] {
         let words = words.replace("LIST", list.path().to_str().unwrap());
+        let words = words.replace("BINARY", binary.path().to_str().unwrap());
         let words: Vec<&str> = words.split(' ').collect();
         let error = resolve(url, &words).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -506,6 +506,16 @@ fn settings_of(
                 set_step_files(step, around, reader);
             }
         }
+        if key == "message_file" {
+            let Some(files) = reader.texts(node, "message_file of [load]") else {
+                continue;
+            };
+            let files = files.into_iter().map(|file| TomlNode {
+                value: TomlValue::Text(read_path_value(key, &file, node.line, around, reader)),
+                ..node.clone()
+            });
+            entry.node.value = TomlValue::Array(files.collect());
+        }
         if key == "form" {
             let Some(fields) = reader.texts(node, "form of [load]") else {
                 continue;
@@ -596,7 +606,11 @@ fn read_path_value(
         around.folder
     };
     let path: PathBuf = folder.file(written);
-    if let Err(trouble) = folder.check(written) {
+    let trouble = match key {
+        "proto_path" => (!path.is_dir()).then(|| "is not a folder".to_owned()),
+        _ => folder.check(written).err().map(|error| error.to_string()),
+    };
+    if let Some(trouble) = trouble {
         let message = format!("{key}: {} {trouble}", path.display());
         let hint = "relative paths are resolved against the plan's folder";
         reader.report_with_hint(DiagnosticKind::File, line, message, hint);

@@ -55,6 +55,7 @@
 //! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::responses`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
 //! | §5.4 errors | [`Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
 //! | §6.3 to §6.8 other frames | `connection::control`, one method each; `settings` |
+//! | RFC 8441 tunnels for other protocols | `request`: `extended_connect`; `connection::output`: `send_tunnel` |
 //! | §8.1, §8.5 structure of a response, tunnels | `response_stage`, shared with HTTP/3 |
 //! | §8.2, §8.3 fields | `compression::fields`, `request_fields`; both shared with HTTP/3 |
 //! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |

@@ -5,7 +5,7 @@ use std::fmt;
 use super::frame::{self, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
 use super::hpack::Hpack;
 use crate::h1::{Expects, RequestError, RequestSpec};
-use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
+use crate::request_fields::{RequestBlock, RequestScheme, expects_of, write_fields};
 
 /// A request, encoded for any stream of any connection.
 ///
@@ -58,6 +58,33 @@ impl EncodedRequest {
             list_bytes: block.list_bytes,
             body: spec.body.to_vec(),
             expects: expects_of(spec.method),
+        })
+    }
+
+    /// Encodes an extended CONNECT request, which makes its stream a tunnel for another protocol (RFC
+    /// 8441 §4). Its fields are those of the GET request that `spec` describes.
+    ///
+    /// # Errors
+    ///
+    /// See [`EncodedRequest::new`].
+    pub fn extended_connect(
+        spec: &RequestSpec,
+        scheme: RequestScheme,
+        protocol: &str,
+    ) -> Result<EncodedRequest, RequestError> {
+        let mut block = RequestBlock::default();
+        block.add::<Hpack>(":method", "CONNECT");
+        block.add::<Hpack>(":protocol", protocol);
+        write_fields(spec, scheme, |name, value| {
+            if name != ":method" {
+                block.add::<Hpack>(name, value);
+            }
+        })?;
+        Ok(EncodedRequest {
+            frames: frames(&block.bytes, false),
+            list_bytes: block.list_bytes,
+            body: Vec::new(),
+            expects: Expects::Connect,
         })
     }
 

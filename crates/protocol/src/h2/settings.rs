@@ -13,6 +13,8 @@ mod id {
     pub(super) const INITIAL_WINDOW_SIZE: u16 = 0x4;
     pub(super) const MAX_FRAME_SIZE: u16 = 0x5;
     pub(super) const MAX_HEADER_LIST_SIZE: u16 = 0x6;
+    /// RFC 8441 §3.
+    pub(super) const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 }
 
 /// Settings of this client.
@@ -96,6 +98,8 @@ pub(super) struct PeerSettings {
     pub(super) max_header_list_bytes: Option<u32>,
     /// Largest dynamic table that the peer's decoder allows, in bytes.
     pub(super) header_table_bytes: u32,
+    /// True if the peer accepts extended CONNECT requests (RFC 8441 §3).
+    pub(super) extended_connect: bool,
 }
 
 /// Changes in a peer's SETTINGS that affect the connection's streams or encoder.
@@ -124,6 +128,7 @@ impl PeerSettings {
             initial_window_bytes: INITIAL_WINDOW_BYTES,
             max_header_list_bytes: None,
             header_table_bytes: DEFAULT_TABLE_BYTES,
+            extended_connect: false,
         }
     }
 
@@ -153,6 +158,10 @@ impl PeerSettings {
                     return Err(Violation::FrameSizeSetting);
                 }
                 id::MAX_HEADER_LIST_SIZE => self.max_header_list_bytes = Some(value),
+                id::ENABLE_CONNECT_PROTOCOL if value > 1 || self.extended_connect && value == 0 => {
+                    return Err(Violation::ConnectSetting);
+                }
+                id::ENABLE_CONNECT_PROTOCOL => self.extended_connect = value == 1,
                 // Unknown settings are ignored (RFC 9113 §6.5.2).
                 _ => {}
             }
@@ -237,6 +246,7 @@ mod tests {
             ((4, 1 << 31), Violation::WindowSetting),
             ((5, 16_383), Violation::FrameSizeSetting),
             ((5, 1 << 24), Violation::FrameSizeSetting),
+            ((8, 2), Violation::ConnectSetting),
         ] {
             assert_eq!(
                 apply(&mut PeerSettings::initial(), &[setting]),
@@ -247,6 +257,17 @@ mod tests {
             PeerSettings::initial().apply(&[0; 7]),
             Err(Violation::SettingsLength)
         );
+    }
+
+    #[test]
+    fn extended_connect_can_not_be_withdrawn() {
+        let mut peer = PeerSettings::initial();
+        assert_eq!(apply(&mut peer, &[(8, 0)]), Ok(Changes::default()));
+        assert!(!peer.extended_connect);
+        assert_eq!(apply(&mut peer, &[(8, 1)]), Ok(Changes::default()));
+        assert!(peer.extended_connect);
+        let withdrawn = apply(&mut peer, &[(8, 0)]);
+        assert_eq!(withdrawn, Err(Violation::ConnectSetting));
     }
 
     #[test]

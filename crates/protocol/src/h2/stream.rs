@@ -41,6 +41,8 @@ pub(super) enum StreamState {
         /// Number of unsent body bytes, at least 1.
         unsent: u64,
     },
+    /// Open in both directions, without a request body: bytes are sent at any time (RFC 8441 §5).
+    Tunnel,
     HalfClosedLocal,
 }
 
@@ -80,7 +82,7 @@ impl Stream {
     pub(super) fn is_live(&self) -> bool {
         matches!(
             self.state,
-            StreamState::Open { .. } | StreamState::HalfClosedLocal
+            StreamState::Open { .. } | StreamState::Tunnel | StreamState::HalfClosedLocal
         )
     }
 

@@ -176,6 +176,14 @@ impl Streams {
         id
     }
 
+    /// Opens a stream that carries a tunnel. The conditions are those of [`Streams::open`].
+    pub(super) fn open_tunnel(&mut self, tag: u32, windows: (SendWindow, ReceiveWindow)) -> u32 {
+        let id = self.open(tag, Expects::Connect, 0, windows);
+        let slot = self.slot(id);
+        self.slots[slot].state = StreamState::Tunnel;
+        id
+    }
+
     /// Records that `bytes` body bytes of a live stream were sent. `bytes` must not exceed the
     /// number of unsent bytes. Returns true if the body has now been sent completely.
     pub(super) fn sent(&mut self, slot: usize, bytes: u64) -> bool {

@@ -33,6 +33,8 @@ pub enum Violation {
     WindowSetting,
     /// SETTINGS_MAX_FRAME_SIZE outside 2¹⁴ to 2²⁴ − 1 (RFC 9113 §6.5.2).
     FrameSizeSetting,
+    /// SETTINGS_ENABLE_CONNECT_PROTOCOL other than 0 and 1, or 0 after 1 (RFC 8441 §3).
+    ConnectSetting,
     /// A SETTINGS_INITIAL_WINDOW_SIZE that makes a stream's window larger than 2³¹ − 1 (RFC 9113
     /// §6.9.2).
     WindowSettingOverflow,
@@ -110,6 +112,7 @@ impl Violation {
             | Violation::NoSettings
             | Violation::PushSetting
             | Violation::FrameSizeSetting
+            | Violation::ConnectSetting
             | Violation::StreamZero(_)
             | Violation::StreamNotZero(_)
             | Violation::Padding
@@ -141,6 +144,9 @@ impl fmt::Display for Violation {
             Violation::PushSetting => "a server's SETTINGS_ENABLE_PUSH is not 0",
             Violation::WindowSetting => "SETTINGS_INITIAL_WINDOW_SIZE above 2147483647",
             Violation::FrameSizeSetting => "SETTINGS_MAX_FRAME_SIZE outside 16384 to 16777215",
+            Violation::ConnectSetting => {
+                "SETTINGS_ENABLE_CONNECT_PROTOCOL is not 0 or 1, or is withdrawn"
+            }
             Violation::WindowSettingOverflow => {
                 "SETTINGS_INITIAL_WINDOW_SIZE makes a window larger than 2147483647"
             }

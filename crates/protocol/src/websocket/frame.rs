@@ -43,11 +43,21 @@ impl Opcode {
     }
 }
 
-/// Appends a final frame from a client, masked with this key.
-pub fn write_frame(opcode: Opcode, payload: &[u8], key: [u8; 4], out: &mut Vec<u8>) {
+/// Length of a key with which a client masks a frame.
+pub const KEY_BYTES: usize = 4;
+
+/// Appends the header of a final frame from a client, whose payload has this length and is masked
+/// with this key. RSV1 marks a compressed message (RFC 7692 §6).
+pub fn write_header(
+    opcode: Opcode,
+    is_compressed: bool,
+    length: usize,
+    key: [u8; KEY_BYTES],
+    out: &mut Vec<u8>,
+) {
     const MASK: u8 = 0x80;
-    out.push(0x80 | opcode as u8);
-    match payload.len() {
+    out.push(0x80 | u8::from(is_compressed) << 6 | opcode as u8);
+    match length {
         short @ 0..=125 => out.push(MASK | short as u8),
         medium @ 126..=0xffff => {
             out.push(MASK | 126);
@@ -59,8 +69,40 @@ pub fn write_frame(opcode: Opcode, payload: &[u8], key: [u8; 4], out: &mut Vec<u
         }
     }
     out.extend_from_slice(&key);
-    let masked = payload.iter().zip(key.iter().cycle());
-    out.extend(masked.map(|(byte, key)| byte ^ key));
+}
+
+/// Length of the header that [`write_header`] appends.
+#[must_use]
+pub fn header_bytes(length: usize) -> usize {
+    let extended = match length {
+        0..=125 => 0,
+        126..=0xffff => 2,
+        _ => 8,
+    };
+    2 + extended + KEY_BYTES
+}
+
+/// Appends a piece of a masked payload. `offset` is the number of payload bytes before the piece.
+pub fn write_masked(piece: &[u8], offset: usize, mut key: [u8; KEY_BYTES], out: &mut Vec<u8>) {
+    key.rotate_left(offset % KEY_BYTES);
+    let word = u32::from_ne_bytes(key);
+    let word = u64::from(word) << 32 | u64::from(word);
+    let (words, rest) = piece.as_chunks::<8>();
+    out.reserve(piece.len());
+    for &bytes in words {
+        out.extend_from_slice(&(u64::from_ne_bytes(bytes) ^ word).to_ne_bytes());
+    }
+    out.extend(
+        rest.iter()
+            .zip(key.iter().cycle())
+            .map(|(byte, key)| byte ^ key),
+    );
+}
+
+/// Appends a whole frame from a client, which is not compressed.
+pub fn write_frame(opcode: Opcode, payload: &[u8], key: [u8; KEY_BYTES], out: &mut Vec<u8>) {
+    write_header(opcode, false, payload.len(), key, out);
+    write_masked(payload, 0, key, out);
 }
 
 /// Something that frames from the server mean.
@@ -68,12 +110,21 @@ pub fn write_frame(opcode: Opcode, payload: &[u8], key: [u8; 4], out: &mut Vec<u
 pub enum SocketEvent<'a> {
     /// All input was used, and nothing is complete.
     NeedMore,
-    /// A part of a message.
+    /// A part of a message. Text has been checked.
     Data(&'a [u8]),
+    /// A part of a compressed message. The caller checks the text that it inflates.
+    Compressed {
+        /// The part, as it was sent.
+        bytes: &'a [u8],
+        /// True for a binary message, false for text.
+        is_binary: bool,
+    },
     /// The message is complete.
     MessageEnd {
         /// True for a binary message, false for text.
         is_binary: bool,
+        /// True if the parts were [`SocketEvent::Compressed`].
+        is_compressed: bool,
     },
     /// A ping; [`Frames::control`] has its payload, which the pong must repeat.
     Ping,
@@ -96,6 +147,7 @@ struct Frame {
 #[derive(Debug, Default)]
 struct Message {
     is_binary: bool,
+    is_compressed: bool,
     text: Utf8Check,
 }
 
@@ -108,14 +160,20 @@ pub struct Frames {
     message: Option<Message>,
     control: Vec<u8>,
     has_closed: bool,
+    /// True if the handshake agreed on compression.
+    has_compression: bool,
     violation: Option<Violation>,
 }
 
 impl Frames {
-    /// Creates the state of a connection whose handshake is complete.
+    /// Creates the state of a connection whose handshake is complete. Messages may be compressed
+    /// only if the handshake agreed on it.
     #[must_use]
-    pub fn new() -> Frames {
-        Frames::default()
+    pub fn new(has_compression: bool) -> Frames {
+        Frames {
+            has_compression,
+            ..Frames::default()
+        }
     }
 
     /// Payload of the last control frame.
@@ -174,11 +232,15 @@ impl Frames {
                 self.control.extend_from_slice(piece);
                 continue;
             }
-            if let Some(message) = &mut self.message
-                && !message.is_binary
-                && !message.text.add(piece)
-            {
-                return Err(Violation::Utf8);
+            if let Some(message) = &mut self.message {
+                let is_binary = message.is_binary;
+                if message.is_compressed {
+                    let bytes = piece;
+                    return Ok(SocketEvent::Compressed { bytes, is_binary });
+                }
+                if !is_binary && !message.text.add(piece) {
+                    return Err(Violation::Utf8);
+                }
             }
             return Ok(SocketEvent::Data(piece));
         }
@@ -214,10 +276,14 @@ impl Frames {
     }
 
     fn begin_frame(&mut self, header: [u8; HEADER_MAX]) -> Result<Frame, Violation> {
-        if header[0] & 0x70 != 0 {
+        let opcode = Opcode::of(header[0] & 0x0f);
+        // Only the first frame of a message has the bit of compression (RFC 7692 §6).
+        let begins = matches!(opcode, Ok(Opcode::Text | Opcode::Binary));
+        let is_compressed = header[0] & 0x40 != 0;
+        if header[0] & 0x30 != 0 || is_compressed && !(begins && self.has_compression) {
             return Err(Violation::ReservedBits);
         }
-        let opcode = Opcode::of(header[0] & 0x0f)?;
+        let opcode = opcode?;
         let is_final = header[0] & 0x80 != 0;
         if header[1] & 0x80 != 0 {
             return Err(Violation::Masked);
@@ -246,6 +312,7 @@ impl Frames {
             (Opcode::Text | Opcode::Binary, None) => {
                 self.message = Some(Message {
                     is_binary: opcode == Opcode::Binary,
+                    is_compressed,
                     text: Utf8Check::default(),
                 });
             }
@@ -270,8 +337,10 @@ impl Frames {
                 if !message.text.is_complete() {
                     return Err(Violation::Utf8);
                 }
-                let is_binary = message.is_binary;
-                Some(SocketEvent::MessageEnd { is_binary })
+                Some(SocketEvent::MessageEnd {
+                    is_binary: message.is_binary,
+                    is_compressed: message.is_compressed,
+                })
             }
         })
     }
@@ -287,10 +356,35 @@ impl Frames {
             };
         };
         let code = u16::from_be_bytes([*high, *low]);
-        let is_valid = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
-        if !is_valid || std::str::from_utf8(reason).is_err() {
+        if !is_sendable(code) || std::str::from_utf8(reason).is_err() {
             return Err(Violation::Close);
         }
         Ok(Some(code))
     }
+}
+
+/// Returns true if a close frame may have this code (RFC 6455 §7.4, and the registry that it
+/// created).
+fn is_sendable(code: u16) -> bool {
+    matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
+}
+
+/// Returns the registered name of a close code; `None` if it has none.
+#[must_use]
+pub fn close_code_name(code: u16) -> Option<&'static str> {
+    Some(match code {
+        1000 => "normal closure",
+        1001 => "going away",
+        1002 => "protocol error",
+        1003 => "unsupported data",
+        1007 => "invalid payload data",
+        1008 => "policy violation",
+        1009 => "message too big",
+        1010 => "extension needed",
+        1011 => "internal error",
+        1012 => "service restart",
+        1013 => "try again later",
+        1014 => "bad gateway",
+        _ => return None,
+    })
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::deflate::DeflateParameters;
+
 /// Maximum length of the response's head.
 const HEAD_MAX: usize = 16 * 1024;
 
@@ -12,9 +14,9 @@ pub fn accept_source(key: &str) -> String {
 }
 
 /// Reason why a server did not open a WebSocket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// The server responded with another status than 101.
+    /// The server responded with another status than 101 or, over HTTP/2, than one from 200 to 299.
     Status(u16),
     /// The response is not valid HTTP/1.1.
     Malformed,
@@ -22,7 +24,7 @@ pub enum HandshakeError {
     TooLong,
     /// A header that the response must have is missing or wrong.
     Header(&'static str),
-    /// The server chose an extension that was not offered.
+    /// The server chose an extension that was not offered, or parameters that don't fit the offer.
     Extension,
 }
 
@@ -40,23 +42,79 @@ impl fmt::Display for HandshakeError {
                     "the header {name} of the response to the handshake is missing or wrong"
                 )
             }
-            HandshakeError::Extension => {
-                f.write_str("the server chose an extension that was not offered")
-            }
+            HandshakeError::Extension => f.write_str(
+                "the server chose an extension, or parameters of one, that were not offered",
+            ),
         }
     }
 }
 
-/// Reads the response to a handshake.
+/// The extensions and subprotocols that the client offers.
+#[derive(Debug, Clone, Default)]
+pub struct Offer {
+    /// The subprotocols, separated by commas.
+    pub protocols: String,
+    /// The parameters of permessage-deflate, if it is offered.
+    pub deflate: Option<DeflateParameters>,
+}
+
+/// Choices of the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// The parameters of permessage-deflate, if the server chose it.
+    pub deflate: Option<DeflateParameters>,
+}
+
+impl Offer {
+    /// Reads the field lines of a response that opens a WebSocket over HTTP/2 (RFC 8441 §5).
+    ///
+    /// # Errors
+    ///
+    /// The server chose something that was not offered.
+    pub fn read_fields(&self, lines: &[u8]) -> Result<Agreed, HandshakeError> {
+        let lines = String::from_utf8_lossy(lines);
+        let mut agreed = Agreed::default();
+        for line in lines.split("\r\n") {
+            if let Some((name, value)) = line.split_once(':') {
+                self.read_field(name, value, &mut agreed)?;
+            }
+        }
+        Ok(agreed)
+    }
+
+    fn read_field(
+        &self,
+        name: &str,
+        value: &str,
+        agreed: &mut Agreed,
+    ) -> Result<(), HandshakeError> {
+        let value = value.trim_matches([' ', '\t']);
+        if name.eq_ignore_ascii_case("sec-websocket-extensions") && !value.is_empty() {
+            let offered = self.deflate.as_ref().filter(|_| agreed.deflate.is_none());
+            let deflate = offered.and_then(|offer| offer.agree(value));
+            agreed.deflate = Some(deflate.ok_or(HandshakeError::Extension)?);
+        }
+        if name.eq_ignore_ascii_case("sec-websocket-protocol") {
+            // Names of subprotocols are case-sensitive.
+            let mut offered = self.protocols.split(',');
+            if !offered.any(|it| it.trim() == value) {
+                return Err(HandshakeError::Header("Sec-WebSocket-Protocol"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the response to a handshake over HTTP/1.1.
 #[derive(Debug, Default)]
 pub struct Handshake {
     head: Vec<u8>,
 }
 
 impl Handshake {
-    /// Adds bytes from the server. Returns true once the WebSocket is open; the bytes that follow
-    /// the head are then left in `bytes`. `accept` and `protocols` are the expected values of
-    /// `Sec-WebSocket-Accept` and, separated by commas, of `Sec-WebSocket-Protocol`.
+    /// Adds bytes from the server. Returns the server's choices once the WebSocket is open; the
+    /// bytes that follow the head are then left in `bytes`. `accept` is the expected value of
+    /// `Sec-WebSocket-Accept`.
     ///
     /// # Errors
     ///
@@ -65,11 +123,11 @@ impl Handshake {
         &mut self,
         bytes: &mut &[u8],
         accept: &str,
-        protocols: &str,
-    ) -> Result<bool, HandshakeError> {
+        offer: &Offer,
+    ) -> Result<Option<Agreed>, HandshakeError> {
         loop {
             let Some((&first, rest)) = bytes.split_first() else {
-                return Ok(false);
+                return Ok(None);
             };
             if self.head.len() == HEAD_MAX {
                 return Err(HandshakeError::TooLong);
@@ -78,13 +136,13 @@ impl Handshake {
             self.head.push(first);
             if self.head.ends_with(b"\r\n\r\n") {
                 let head = std::mem::take(&mut self.head);
-                return check(&head, accept, protocols).map(|()| true);
+                return check(&head, accept, offer).map(Some);
             }
         }
     }
 }
 
-fn check(head: &[u8], accept: &str, protocols: &str) -> Result<(), HandshakeError> {
+fn check(head: &[u8], accept: &str, offer: &Offer) -> Result<Agreed, HandshakeError> {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| {
@@ -97,10 +155,10 @@ fn check(head: &[u8], accept: &str, protocols: &str) -> Result<(), HandshakeErro
         Some(101) => {}
         Some(status) => return Err(HandshakeError::Status(status)),
     }
+    let mut agreed = Agreed::default();
     let (mut upgrade, mut connection, mut accepted) = (false, false, false);
     for line in lines.filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or(HandshakeError::Malformed)?;
-        let value = value.trim_matches([' ', '\t']);
         let has = |token: &str| {
             value
                 .split(',')
@@ -109,18 +167,8 @@ fn check(head: &[u8], accept: &str, protocols: &str) -> Result<(), HandshakeErro
         match name.to_ascii_lowercase().as_str() {
             "upgrade" => upgrade |= has("websocket"),
             "connection" => connection |= has("upgrade"),
-            "sec-websocket-accept" => accepted = value == accept,
-            "sec-websocket-extensions" if !value.is_empty() => {
-                return Err(HandshakeError::Extension);
-            }
-            "sec-websocket-protocol" => {
-                // Names of subprotocols are case-sensitive.
-                let is_offered = protocols.split(',').any(|it| it.trim() == value);
-                if !is_offered {
-                    return Err(HandshakeError::Header("Sec-WebSocket-Protocol"));
-                }
-            }
-            _ => {}
+            "sec-websocket-accept" => accepted = value.trim_matches([' ', '\t']) == accept,
+            _ => offer.read_field(name, value, &mut agreed)?,
         }
     }
     for (is_right, name) in [
@@ -132,5 +180,5 @@ fn check(head: &[u8], accept: &str, protocols: &str) -> Result<(), HandshakeErro
             return Err(HandshakeError::Header(name));
         }
     }
-    Ok(())
+    Ok(agreed)
 }

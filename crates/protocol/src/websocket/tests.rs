@@ -2,13 +2,17 @@
 
 use proptest::prelude::*;
 
-use super::{Frames, Handshake, HandshakeError, Opcode, SocketEvent, Violation, write_frame};
+use super::{
+    Agreed, DeflateParameters, Frames, Handshake, HandshakeError, Offer, Opcode, SocketEvent,
+    Violation, header_bytes, write_frame, write_header, write_masked,
+};
 
 /// The meaning of a sequence of frames, with the parts of messages joined.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     Text(Vec<u8>),
     Binary(Vec<u8>),
+    Compressed(Vec<u8>),
     Ping(Vec<u8>),
     Pong,
     Close(Option<u16>),
@@ -16,18 +20,27 @@ enum Meaning {
 
 /// Reads bytes in pieces of this length.
 fn read(bytes: &[u8], piece: usize) -> Result<Vec<Meaning>, Violation> {
-    let mut frames = Frames::new();
+    read_with(Frames::new(false), bytes, piece)
+}
+
+fn read_with(mut frames: Frames, bytes: &[u8], piece: usize) -> Result<Vec<Meaning>, Violation> {
     let (mut meanings, mut data) = (Vec::new(), Vec::new());
     for mut piece in bytes.chunks(piece.max(1)) {
         loop {
             match frames.next(&mut piece)? {
                 SocketEvent::NeedMore => break,
                 SocketEvent::Data(part) => data.extend_from_slice(part),
-                SocketEvent::MessageEnd { is_binary: true } => {
-                    meanings.push(Meaning::Binary(std::mem::take(&mut data)));
-                }
-                SocketEvent::MessageEnd { is_binary: false } => {
-                    meanings.push(Meaning::Text(std::mem::take(&mut data)));
+                SocketEvent::Compressed { bytes, .. } => data.extend_from_slice(bytes),
+                SocketEvent::MessageEnd {
+                    is_binary,
+                    is_compressed,
+                } => {
+                    let data = std::mem::take(&mut data);
+                    meanings.push(match (is_compressed, is_binary) {
+                        (true, _) => Meaning::Compressed(data),
+                        (false, true) => Meaning::Binary(data),
+                        (false, false) => Meaning::Text(data),
+                    });
                 }
                 SocketEvent::Ping => meanings.push(Meaning::Ping(frames.control().to_vec())),
                 SocketEvent::Pong => meanings.push(Meaning::Pong),
@@ -126,14 +139,131 @@ fn each_violation_has_a_name() {
     ];
     for (bytes, violation) in cases {
         assert_eq!(read_all(bytes), Err(*violation), "{bytes:?}");
-        assert!(matches!(violation.close_code(), 1002 | 1007));
+        assert!(matches!(violation.close_code(), 1002 | 1007 | 1009));
         assert!(!violation.to_string().is_empty());
     }
 }
 
 #[test]
+fn only_the_first_frame_of_a_message_is_marked_as_compressed() {
+    let compressed = |bytes: &[u8]| read_with(Frames::new(true), bytes, 1);
+    // The text is not checked before it is inflated.
+    let bytes = [frame(0x41, b"\xff"), frame(0x89, b""), frame(0x80, b"\xfe")].concat();
+    let expected = [
+        Meaning::Ping(Vec::new()),
+        Meaning::Compressed(vec![0xff, 0xfe]),
+    ];
+    assert_eq!(compressed(&bytes).unwrap(), expected);
+    let bytes = frame(0x81, b"plain");
+    assert_eq!(
+        compressed(&bytes).unwrap(),
+        [Meaning::Text(b"plain".into())]
+    );
+    for bytes in [
+        &[frame(0x41, b"x"), frame(0xc0, b"x")].concat()[..],
+        &frame(0xc9, b""),
+        &frame(0xc8, b""),
+        &frame(0xa1, b""),
+    ] {
+        assert_eq!(compressed(bytes), Err(Violation::ReservedBits));
+    }
+}
+
+#[test]
+fn the_parameters_of_compression_must_fit_the_offer() {
+    let agreed = |offer: &str, response: &str| {
+        let offer = DeflateParameters::parse_offer(offer).expect("a valid offer");
+        let offer = Offer {
+            protocols: String::new(),
+            deflate: Some(offer),
+        };
+        let line = format!("HTTP/2 200\r\nsec-websocket-extensions: {response}\r\n");
+        let agreed = offer.read_fields(line.as_bytes()).ok()?;
+        agreed.deflate.map(|it| it.to_string())
+    };
+    let name = "permessage-deflate";
+    for (offer, response, expected) in [
+        ("", "", Some("")),
+        (
+            "",
+            "; server_no_context_takeover",
+            Some("; server_no_context_takeover"),
+        ),
+        (
+            "",
+            "; client_no_context_takeover",
+            Some("; client_no_context_takeover"),
+        ),
+        (
+            "",
+            "; server_max_window_bits=9",
+            Some("; server_max_window_bits=9"),
+        ),
+        ("", "; client_max_window_bits=9", None),
+        (
+            "client_max_window_bits",
+            "; client_max_window_bits=9",
+            Some("; client_max_window_bits=9"),
+        ),
+        (
+            "client_max_window_bits",
+            "; client_max_window_bits=\"9\"",
+            Some("; client_max_window_bits=9"),
+        ),
+        (
+            "client_max_window_bits=10",
+            "; client_max_window_bits=12",
+            Some("; client_max_window_bits=10"),
+        ),
+        (
+            "client_max_window_bits=10",
+            "",
+            Some("; client_max_window_bits=10"),
+        ),
+        ("client_max_window_bits", "; client_max_window_bits", None),
+        (
+            "server_max_window_bits=10",
+            "; server_max_window_bits=11",
+            None,
+        ),
+        ("server_max_window_bits=10", "", None),
+        ("server_no_context_takeover", "", None),
+        (
+            "client_no_context_takeover",
+            "",
+            Some("; client_no_context_takeover"),
+        ),
+        ("", "; server_max_window_bits=7", None),
+        ("", "; server_max_window_bits=16", None),
+        ("", "; server_max_window_bits=09", None),
+        ("", "; server_max_window_bits=", None),
+        (
+            "",
+            "; server_no_context_takeover; server_no_context_takeover",
+            None,
+        ),
+        ("", "; server_no_context_takeover=1", None),
+        ("", "; unknown", None),
+        ("", ", permessage-deflate", None),
+    ] {
+        let response = format!("{name}{response}");
+        let expected = expected.map(|it| format!("{name}{it}"));
+        assert_eq!(agreed(offer, &response), expected, "{offer:?} {response}");
+    }
+    assert_eq!(agreed("", "x-other"), None);
+    for wrong in [
+        "unknown",
+        "server_max_window_bits",
+        "server_max_window_bits=1",
+        "; ;x=1",
+    ] {
+        assert_eq!(DeflateParameters::parse_offer(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
 fn a_frame_of_two_to_the_62_bytes_takes_no_memory() {
-    let mut frames = Frames::new();
+    let mut frames = Frames::new(false);
     let mut bytes: &[u8] = &[0x82, 127, 64, 0, 0, 0, 0, 0, 0, 0, b'x'];
     assert_eq!(frames.next(&mut bytes), Ok(SocketEvent::Data(b"x")));
     assert_eq!(frames.next(&mut bytes), Ok(SocketEvent::NeedMore));
@@ -156,30 +286,32 @@ fn the_handshake_must_be_accepted() {
     let good = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\n\
                 Connection: keep-alive, Upgrade\r\nsec-websocket-accept: \
                 s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
+    let offer = Offer {
+        protocols: "chat, v2".to_owned(),
+        deflate: None,
+    };
+    let open = Ok(Some(Agreed::default()));
     let read = |head: String| {
         let head = head + "\r\nrest";
         let mut results = Vec::new();
         for length in [1, 5, head.len()] {
             let mut handshake = Handshake::default();
-            let mut result = Ok(false);
+            let mut result = Ok(None);
             let mut rest = 0;
             for mut piece in head.as_bytes().chunks(length) {
-                if result == Ok(false) {
-                    result = handshake.add(&mut piece, accept, "chat, v2");
+                if result == Ok(None) {
+                    result = handshake.add(&mut piece, accept, &offer);
                 }
                 rest += piece.len();
             }
-            assert!(result != Ok(true) || rest == 4, "{rest}");
+            assert!(result != open || rest == 4, "{rest}");
             results.push(result);
         }
         assert!(results.iter().all(|result| *result == results[0]));
         results.remove(0)
     };
-    assert_eq!(read(good.to_owned()), Ok(true));
-    assert_eq!(
-        read(format!("{good}Sec-WebSocket-Protocol: v2\r\n")),
-        Ok(true)
-    );
+    assert_eq!(read(good.to_owned()), open);
+    assert_eq!(read(format!("{good}Sec-WebSocket-Protocol: v2\r\n")), open);
     for (head, error) in [
         (good.replace("101", "404"), HandshakeError::Status(404)),
         (
@@ -238,5 +370,23 @@ proptest! {
         let masked = &out[out.len() - payload.len()..];
         let plain: Vec<u8> = masked.iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b).collect();
         prop_assert_eq!(plain, payload);
+    }
+
+    #[test]
+    fn payloads_can_be_masked_in_pieces(payload in prop::collection::vec(any::<u8>(), 0..300), cuts in prop::collection::vec(0_usize..300, 0..5), key: [u8; 4]) {
+        let mut whole = Vec::new();
+        write_frame(Opcode::Binary, &payload, key, &mut whole);
+        let mut pieces = Vec::new();
+        write_header(Opcode::Binary, false, payload.len(), key, &mut pieces);
+        prop_assert_eq!(pieces.len(), header_bytes(payload.len()));
+        let mut cuts = cuts;
+        cuts.push(payload.len());
+        cuts.sort_unstable();
+        let mut from = 0;
+        for cut in cuts.into_iter().map(|cut| cut.min(payload.len())) {
+            write_masked(&payload[from..cut], from, key, &mut pieces);
+            from = cut;
+        }
+        prop_assert_eq!(pieces, whole);
     }
 }

@@ -2,7 +2,7 @@
 
 /// The state of a text whose beginning was valid.
 #[derive(Debug, Default)]
-pub(super) struct Utf8Check {
+pub struct Utf8Check {
     /// Beginning of a character that a later piece completes.
     pending: [u8; 4],
     length: u8,
@@ -10,7 +10,8 @@ pub(super) struct Utf8Check {
 
 impl Utf8Check {
     /// Adds a piece. Returns false if the text can't be valid.
-    pub(super) fn add(&mut self, mut bytes: &[u8]) -> bool {
+    #[must_use]
+    pub fn add(&mut self, mut bytes: &[u8]) -> bool {
         while self.length > 0 {
             let Some((&first, rest)) = bytes.split_first() else {
                 return true;
@@ -37,7 +38,8 @@ impl Utf8Check {
     }
 
     /// Returns true if the text is complete.
-    pub(super) fn is_complete(&self) -> bool {
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
         self.length == 0
     }
 }

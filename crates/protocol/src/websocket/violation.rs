@@ -5,7 +5,7 @@ use std::fmt;
 /// A violation of the rules for frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// A reserved bit is set, although no extension was negotiated (§5.2).
+    /// A reserved bit is set, although no extension that uses it was negotiated (§5.2).
     ReservedBits,
     /// An opcode without a meaning (§5.2).
     ReservedOpcode(u8),
@@ -27,6 +27,10 @@ pub enum Violation {
     Close,
     /// Frames after a close frame (§5.5.1).
     AfterClose,
+    /// A compressed message is not valid (RFC 7692 §7.2.2).
+    Compression,
+    /// A compressed message is longer than the limit on inflated messages.
+    InflatedTooLong,
 }
 
 impl Violation {
@@ -34,7 +38,8 @@ impl Violation {
     #[must_use]
     pub fn close_code(self) -> u16 {
         match self {
-            Violation::Utf8 => 1007,
+            Violation::Utf8 | Violation::Compression => 1007,
+            Violation::InflatedTooLong => 1009,
             _ => 1002,
         }
     }
@@ -56,6 +61,8 @@ impl fmt::Display for Violation {
             Violation::Utf8 => "a text message is not UTF-8",
             Violation::Close => "a close frame has an invalid code or reason",
             Violation::AfterClose => "a frame follows the close frame",
+            Violation::Compression => "a compressed message can't be inflated",
+            Violation::InflatedTooLong => "an inflated message is longer than 64 MiB",
         })
     }
 }

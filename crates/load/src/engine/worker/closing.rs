@@ -7,17 +7,21 @@
 //! The load itself replaces connections that have carried enough requests or are old enough. The
 //! last request of such a connection is marked before it is sent. Over HTTP/1 it asks the server to
 //! close the connection, so that the server's side enters TIME_WAIT. Over HTTP/2 the load sends
-//! GOAWAY after the last response, and gives the server a short time to close.
+//! GOAWAY after the last response, and gives the server a short time to close. WebSockets end with
+//! the closing handshake (RFC 6455 §7.1.2), also at the end of the load.
 
 use prony_record::{Nanos, Outcome};
 
-use super::Worker;
 use super::ramp::ConnectRamp;
+use super::timers::Expired;
+use super::{SLEEP_MAX, Worker};
 use crate::carrier::{Carrier, ConnectionState, Reason, SendState, SessionLife, Transport};
-use crate::socket::Close;
+use crate::socket::{Close, Sockets};
 
 /// Time given to the peer to close a drained connection before the load closes it.
 const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
+/// Time given to the peer to answer the close frame of a WebSocket.
+const CLOSE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// The ends of the exchanges of a lost connection.
 #[derive(Clone, Copy)]
@@ -53,8 +57,57 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
 
     /// Waits for the peer to close a connection that has served its last request.
     pub(super) fn drain(&mut self, index: u32, now: Nanos) {
-        self.connections[index].link.state.drain();
-        self.timers.drains.set(index, now + DRAIN_TIMEOUT);
+        let entry = &mut self.connections[index];
+        entry.link.state.drain();
+        let session = entry.session();
+        let timeout = if session.is_some_and(|session| session.carrier.awaits_close()) {
+            CLOSE_TIMEOUT
+        } else {
+            DRAIN_TIMEOUT
+        };
+        self.timers.drains.set(index, now + timeout);
+    }
+
+    /// Closes the WebSockets of a load that has ended, and waits a short time for the server's
+    /// answers.
+    pub(crate) fn close_websockets(&mut self) {
+        if self.spec.websocket.is_none() {
+            return;
+        }
+        let begun = self.transport.sockets().now();
+        for index in 0..self.connections.len() {
+            if let ConnectionState::Ready(session) = &mut self.connections[index].link.state
+                && session.carrier.announce_end()
+            {
+                self.drain(index, begun);
+                self.send_output(index);
+            }
+        }
+        // Connections are checked from the last one down, because closed ones stay closed.
+        let mut open = self.connections.len();
+        loop {
+            let now = self.transport.sockets().now();
+            while let Some(expired) = self.timers.expired(now) {
+                if let Expired::Drain(index) = expired {
+                    self.drained(index, Close::Abort, now);
+                }
+            }
+            while open > 0 && !self.connections[open - 1].link.state.is_draining() {
+                open -= 1;
+            }
+            let until = (now + SLEEP_MAX).min(begun + CLOSE_TIMEOUT);
+            if open == 0 || now >= begun + CLOSE_TIMEOUT {
+                return;
+            }
+            if self.transport.sockets_mut().wait(until).is_err() {
+                return;
+            }
+            while let Some(completion) = self.transport.sockets_mut().next() {
+                let now = self.transport.sockets().cached_now();
+                self.on_completion(completion, now);
+            }
+            self.send_dirty();
+        }
     }
 
     /// Closes a drained connection.
@@ -112,7 +165,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Fails all exchanges on a connection whose peer violated the protocol or TLS.
     pub(super) fn broken(&mut self, index: u32, outcome: Outcome, reason: Reason, now: Nanos) {
         let entry = &self.connections[index];
-        if outcome == Outcome::Tls || !entry.is_multiplexed() {
+        // The last output of HTTP/2 and of WebSockets contains the reason.
+        let has_last_output = entry
+            .session()
+            .is_some_and(|it| it.carrier.is_multiplexed() || it.carrier.may_receive_anytime());
+        if outcome == Outcome::Tls || !has_last_output {
             self.fail(index, outcome, Some(reason), now);
             return;
         }
@@ -125,8 +182,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.dispatcher.park(slot);
             }
         }
-        // The carrier's last output contains the reason, and the peer gets a short time to read it
-        // (RFC 9113 §5.4.1).
+        // The peer gets a short time to read the reason (RFC 9113 §5.4.1).
         self.drain(index, now);
         self.send_output(index);
     }
@@ -273,7 +329,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return;
         }
         session.life = SessionLife::Retired;
-        if !self.close_if_spent(index, now) {
+        if !self.close_if_spent(index, now) && !self.drains_after_last_request(index, now) {
             self.close_idle(index, Close::Orderly, now);
         }
     }

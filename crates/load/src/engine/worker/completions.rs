@@ -108,6 +108,12 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
         match progress {
             Progress::Open => self.continue_connection(index, has_ended, now),
+            Progress::Closed if self.answers_close(index) => {
+                self.sink.closed_by_server(now);
+                self.note_preconnect_close();
+                self.drain(index, now);
+                self.send_output(index);
+            }
             Progress::Closed => {
                 self.sink.closed_by_server(now);
                 self.close_idle(index, Close::Orderly, now);
@@ -124,6 +130,12 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             // These were handled before.
             Progress::Secured(_) | Progress::Tunneled | Progress::EarlyDataEnded { .. } => {}
         }
+    }
+
+    /// Returns true if the peer's close of an idle connection has an answer: that of a WebSocket.
+    fn answers_close(&self, index: u32) -> bool {
+        let session = self.connections[index].session();
+        session.is_some_and(|it| it.carrier.may_receive_anytime() && !it.carrier.is_multiplexed())
     }
 
     /// Acknowledges the beginning of a response immediately, if the response is a test.
@@ -149,10 +161,16 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
         self.connections.buffers.events.clear();
         if self.connections[index].is_multiplexed() {
-            // The connection failed earlier, and only its GOAWAY remains to be sent.
+            // The connection failed earlier, and only its GOAWAY remains to be sent, unless it awaits
+            // the end of its WebSockets.
+            if matches!(progress, Progress::Closed) {
+                self.drained(index, Close::Abort, now);
+            }
             return;
         }
         match progress {
+            // The server has answered the close frame, and closes the connection.
+            Progress::Closed => self.drain(index, now),
             Progress::Unsolicited => self.sink.unsolicited += 1,
             Progress::Broken(..) => self.drained(index, Close::Abort, now),
             _ => {}

@@ -290,6 +290,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 let reason = Some(Reason::NoTunnel(None));
                 self.connect_failed(index, Outcome::ConnectFailed, reason, now);
             }
+            Progress::Unusable(outcome, reason) => {
+                self.connect_failed(index, outcome, Some(reason), now);
+            }
             Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
             _ => {}
         }

@@ -203,6 +203,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.record_end(slot, Outcome::Unfinished, None, cut_off);
         }
         self.end_journeys(cut_off);
+        self.close_websockets();
         for index in 0..self.connections.len() {
             // Connections are aborted, because otherwise the ports of a large load would stay in
             // TIME_WAIT and be unavailable to the next load.

@@ -2,7 +2,7 @@
 
 use prony_record::{
     Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, StreamedEvents,
-    TlsHandshake, XdpUse,
+    TlsHandshake, WebSocketUse, XdpUse,
 };
 
 use super::body_waits::BodyWaits;
@@ -36,6 +36,8 @@ pub(crate) struct Sink {
     /// Refused connection attempts.
     pub(crate) refusals: Refusals,
     pub(crate) closed: ClosedConnections,
+    /// Messages of WebSockets besides responses.
+    pub(crate) websocket: WebSocketUse,
     /// Time at which the sockets failed, and the system's message.
     pub(crate) sockets_failed: Option<(Nanos, String)>,
     /// TCP connection attempts in the measured part.
@@ -77,6 +79,7 @@ impl Sink {
             preconnect: PreconnectReport::default(),
             refusals: Refusals::default(),
             closed: ClosedConnections::default(),
+            websocket: WebSocketUse::default(),
             connects: ConnectCounts::default(),
             body_waits: BodyWaits::default(),
             handovers: 0,
@@ -97,6 +100,7 @@ impl Sink {
         self.streams_limit = earliest(self.streams_limit, other.streams_limit);
         self.preconnect.merge(other.preconnect);
         self.refusals.merge(other.refusals);
+        self.websocket.merge(&other.websocket);
         self.closed.by_server += other.closed.by_server;
         self.closed.for_other_target += other.closed.for_other_target;
         self.sockets_failed = earliest(self.sockets_failed.take(), other.sockets_failed);
@@ -171,6 +175,11 @@ impl Sink {
     #[inline]
     pub(super) fn closed_by_server(&mut self, now: Nanos) {
         self.closed.by_server += u64::from(self.recorder.is_measured_at(now));
+    }
+
+    /// Records a message of a WebSocket that no message of the load awaited.
+    pub(super) fn message_unawaited(&mut self, now: Nanos) {
+        self.websocket.unawaited += u64::from(self.recorder.is_measured_at(now));
     }
 
     /// Records that a connection was replaced with one to another server.

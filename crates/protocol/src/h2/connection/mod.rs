@@ -20,6 +20,7 @@ use super::{
     ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, Violation, frame, limits,
 };
 use crate::buffer::emptied;
+use crate::compression::CallMessageId;
 use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine.
@@ -142,16 +143,8 @@ impl Connection {
     /// connection. The state is then unchanged.
     #[inline]
     pub fn start(&mut self, request: &EncodedRequest, tag: u32) -> Result<StreamId, StartError> {
-        self.can_start()?;
-        if let Some(limit_bytes) = self.peer.max_header_list_bytes
-            && request.list_bytes() > limit_bytes
-        {
-            return Err(StartError::FieldsTooLong { limit_bytes });
-        }
-        let windows = (
-            SendWindow::new(self.peer.initial_window_bytes),
-            ReceiveWindow::new(self.settings.stream_window_bytes),
-        );
+        self.check_start(request)?;
+        let windows = self.initial_windows();
         let body_bytes = request.body().len() as u64;
         let id = self
             .streams
@@ -160,6 +153,27 @@ impl Connection {
         self.resize_due = false;
         self.bodies_blocked &= body_bytes == 0;
         Ok(StreamId(id))
+    }
+
+    /// Returns `Ok` if this request can be started now.
+    #[inline]
+    fn check_start(&self, request: &EncodedRequest) -> Result<(), StartError> {
+        self.can_start()?;
+        if let Some(limit_bytes) = self.peer.max_header_list_bytes
+            && request.list_bytes() > limit_bytes
+        {
+            return Err(StartError::FieldsTooLong { limit_bytes });
+        }
+        Ok(())
+    }
+
+    /// The windows of a new stream.
+    #[inline]
+    fn initial_windows(&self) -> (SendWindow, ReceiveWindow) {
+        (
+            SendWindow::new(self.peer.initial_window_bytes),
+            ReceiveWindow::new(self.settings.stream_window_bytes),
+        )
     }
 
     /// Returns the number of unsent body bytes of a request. The number stays valid after the end
@@ -223,6 +237,12 @@ impl Connection {
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
+    }
+
+    /// Returns the value of a `grpc-message` that this connection received, percent-encoded.
+    #[must_use]
+    pub fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.decoder.call_message(id)
     }
 
     /// Returns true if the last part of a body was the end of its DATA frame.

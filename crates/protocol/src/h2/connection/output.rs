@@ -1,11 +1,10 @@
 //! Output of a connection: first the waiting frames, then as much of the request bodies as the
-//! windows allow.
+//! windows allow. Tunnels (RFC 8441) send what the caller gives them.
 
 use super::Connection;
-use crate::h2::ErrorCode;
 use crate::h2::frame::{self, FrameType, PAYLOAD_BYTES_MAX, flag};
-use crate::h2::limits;
 use crate::h2::stream::StreamState;
+use crate::h2::{EncodedRequest, ErrorCode, StartError, StreamId, limits};
 
 impl Connection {
     /// Appends all output that is due: requests, cancellations and acknowledgments since the last
@@ -123,5 +122,69 @@ impl Connection {
         frame::write_header(out, bytes, FrameType::Data, flags, id);
         out.extend_from_slice(piece);
         bytes
+    }
+
+    /// Returns true if the peer accepts extended CONNECT requests. Only its SETTINGS say so.
+    #[must_use]
+    pub fn allows_extended_connect(&self) -> bool {
+        self.peer.extended_connect
+    }
+
+    /// Starts an extended CONNECT request. After a head with a status from 200 to 299, the stream is
+    /// a tunnel: the body of the response is what the peer sends, and [`Connection::send_tunnel`]
+    /// sends bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connection::start`].
+    pub fn start_tunnel(
+        &mut self,
+        request: &EncodedRequest,
+        tag: u32,
+    ) -> Result<StreamId, StartError> {
+        self.check_start(request)?;
+        let windows = self.initial_windows();
+        let id = self.streams.open_tunnel(tag, windows);
+        request.write_head(id, self.resize_due, self.outbox.own());
+        self.resize_due = false;
+        Ok(StreamId(id))
+    }
+
+    /// Sends as many bytes through a tunnel as the windows allow. Returns their number.
+    pub fn send_tunnel(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        let Some(slot) = self.streams.find(stream.0) else {
+            return 0;
+        };
+        let mut sent = 0;
+        while sent < bytes.len() && self.outbox.bytes() < limits::UNSENT_BYTES_MAX {
+            let tunnel = self.streams.at(slot);
+            let window = tunnel.send_window.available();
+            let most = window.min(self.send_window.available()) as usize;
+            let piece = most.min(PAYLOAD_BYTES_MAX).min(bytes.len() - sent);
+            if piece == 0 || tunnel.state != StreamState::Tunnel || self.state.has_failed() {
+                break;
+            }
+            tunnel.send_window.take(piece as u32);
+            self.send_window.take(piece as u32);
+            let out = self.outbox.own();
+            frame::write_header(out, piece, FrameType::Data, 0, stream.0);
+            out.extend_from_slice(&bytes[sent..sent + piece]);
+            sent += piece;
+            self.idle_frames = 0;
+        }
+        sent
+    }
+
+    /// Ends this side of a tunnel.
+    pub fn end_tunnel(&mut self, stream: StreamId) {
+        let Some(slot) = self.streams.find(stream.0) else {
+            return;
+        };
+        let tunnel = self.streams.at(slot);
+        if tunnel.state == StreamState::Tunnel && !self.state.has_failed() {
+            tunnel.state = StreamState::HalfClosedLocal;
+            let out = self.outbox.own();
+            frame::write_header(out, 0, FrameType::Data, flag::END_STREAM, stream.0);
+        }
     }
 }

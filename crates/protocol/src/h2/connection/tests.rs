@@ -117,3 +117,62 @@ fn a_restarted_connection_equals_a_new_one() {
     }
     assert_eq!(states.len(), 4, "{states:?}");
 }
+
+#[test]
+fn a_tunnel_sends_within_the_windows_until_it_ends() {
+    let spec = RequestSpec {
+        method: "GET",
+        target: "/chat",
+        version: Version::Http11,
+        host: "host",
+        headers: &[("Sec-WebSocket-Version".to_owned(), "13".to_owned())],
+        body: b"",
+        keep_alive: true,
+    };
+    let request = EncodedRequest::extended_connect(&spec, RequestScheme::Https, "websocket");
+    let request = request.expect("a valid request");
+    let mut connection = new_connection();
+    let mut input: Vec<u8> = Vec::new();
+    // SETTINGS_INITIAL_WINDOW_SIZE of 5 and SETTINGS_ENABLE_CONNECT_PROTOCOL.
+    frame::write_settings(&mut input, &[(4, 5), (8, 1)]);
+    assert!(!connection.allows_extended_connect());
+    assert_eq!(
+        connection.next(&mut &input[..]),
+        Ok(ConnectionEvent::Settings)
+    );
+    assert!(connection.allows_extended_connect());
+    let id = connection.start_tunnel(&request, 3).expect("capacity");
+    let mut out = Vec::new();
+    connection.take_output(&mut out, |_| unreachable!("a tunnel has no body"));
+    let mut sent = |connection: &mut Connection, bytes: &[u8]| {
+        let count = connection.send_tunnel(id, bytes);
+        out.clear();
+        connection.take_output(&mut out, |_| unreachable!("a tunnel has no body"));
+        (count, out.clone())
+    };
+    let (count, out) = sent(&mut connection, b"hello you");
+    assert_eq!((count, &out[..]), (5, &b"\0\0\x05\0\0\0\0\0\x01hello"[..]));
+    assert_eq!(sent(&mut connection, b" you"), (0, Vec::new()));
+    input.clear();
+    frame::write_window_update(&mut input, 1, 2);
+    // A head with status 200, and data.
+    input.extend_from_slice(b"\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\0\0\0\0\x01hi");
+    let mut input = &input[..];
+    let tag = 3;
+    for event in [
+        ConnectionEvent::Head { tag, status: 200 },
+        ConnectionEvent::Body { tag, bytes: b"hi" },
+        ConnectionEvent::NeedMore,
+    ] {
+        assert_eq!(connection.next(&mut input), Ok(event));
+    }
+    let (count, out) = sent(&mut connection, b" you");
+    assert_eq!((count, &out[..]), (2, &b"\0\0\x02\0\0\0\0\0\x01 y"[..]));
+    connection.end_tunnel(id);
+    let (count, out) = sent(&mut connection, b"x");
+    assert_eq!((count, &out[..]), (0, &b"\0\0\0\0\x01\0\0\0\x01"[..]));
+    let mut end: &[u8] = b"\0\0\0\0\x01\0\0\0\x01";
+    let event = connection.next(&mut end);
+    assert_eq!(event, Ok(ConnectionEvent::End { tag, call: None }));
+    assert_eq!(connection.active(), 0);
+}

@@ -9,6 +9,7 @@ use crate::events::{EventInfo, EventResults};
 use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
 use crate::number::RateUnit;
+use crate::replay::{ReplayInfo, ReplayUse};
 use crate::sampling::ServerProfile;
 use crate::series::SeriesParts;
 use crate::stalls::Stalls;
@@ -116,6 +117,9 @@ pub struct Record {
     /// Agents that generated the load, if several machines took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
+    /// Use of the log, if the load replayed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayUse>,
     /// Connections that only stayed open, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleUse>,
@@ -252,6 +256,9 @@ pub struct LoadInfo {
     /// for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_timeout_s: Option<f64>,
+    /// The log whose requests are sent, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayInfo>,
     /// Names of the entries of the request list, if there are at least two. Stored records contain
     /// the names in the results instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,7 +287,8 @@ impl LoadInfo {
 
     /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
-        self.rate_per_s.is_some() || !self.stages.is_empty()
+        let recorded = self.replay.as_ref().and_then(|replay| replay.speed);
+        self.rate_per_s.is_some() || !self.stages.is_empty() || recorded.is_some()
     }
 }
 

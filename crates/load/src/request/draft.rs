@@ -4,6 +4,7 @@
 mod call;
 
 use crate::exchange::{CallRules, RequestKind};
+use crate::replay::Replay;
 use crate::request::grpc::CallReader;
 use crate::request::journey::{self, Journey};
 use crate::request::long_list::{LongList, SERIALIZED_LINES_MAX};
@@ -97,6 +98,9 @@ pub(crate) struct DraftList {
     pub(crate) journey: Option<Journey>,
     /// Rules for the responses of gRPC calls, if requests are calls.
     pub(crate) calls: Option<CallRules>,
+    /// The log whose requests are sent, if there is one. The long list has a line for each of its
+    /// forms.
+    pub(crate) replay: Option<Replay>,
 }
 
 /// Reads the requests that the settings describe.
@@ -166,6 +170,10 @@ fn read_drafts(
         let error = SettingsError::from(format!("\"{url}\" is the URL of a gRPC server"));
         let error = error.hint("name the method to call with ");
         return Err(error.and_value("grpc", "SERVICE/METHOD").into());
+    }
+    if let Some(replay) = Replay::resolve(settings)? {
+        let url = url.ok_or_else(|| SettingsError::from("a URL is needed: that of the target"))?;
+        return drafter.replay(replay, &base_url(url)?.0, &headers, settings);
     }
     if settings.has_steps() {
         let steps = settings.journey_steps()?;
@@ -688,6 +696,46 @@ struct Drafter<'a> {
 }
 
 impl Drafter<'_> {
+    /// Creates the forms of a log's requests, with marks in place of path and body.
+    fn replay(
+        &self,
+        replay: Replay,
+        base: &Url,
+        headers: &[HeaderPair],
+        settings: &LoadSettings,
+    ) -> Result<DraftList, SpecError> {
+        let (_, first_path) = replay.first();
+        let mut list = DraftList {
+            rows: 1,
+            ..DraftList::default()
+        };
+        let mut lines = LongList::default();
+        for (form, (method, was_refused)) in replay.forms().enumerate() {
+            let draft = self.draft(DraftSource {
+                url: "/",
+                base: Some(base),
+                method,
+                headers: headers.to_vec(),
+                body: &[],
+                place: String::new(),
+                varying: VaryingParts {
+                    path: true,
+                    body: !matches!(method, "GET" | "HEAD"),
+                },
+            })?;
+            // A client error that the log has, too, is no failure.
+            let expects_refusal = was_refused && settings.expect_status.is_none();
+            list.drafts.push(RequestDraft {
+                expect_status: expects_refusal.then(StatusSet::below_500),
+                ..draft
+            });
+            lines.push(form as u32, first_path, "");
+        }
+        list.long_list = Some(lines);
+        list.replay = Some(replay);
+        Ok(list)
+    }
+
     fn draft(&self, source: DraftSource<'_>) -> Result<RequestDraft, SettingsError> {
         let in_body = source
             .body

@@ -14,6 +14,7 @@ mod grpc_method;
 mod http_proxy;
 mod loop_model;
 mod rate;
+mod replay_timing;
 mod setting;
 mod source_range;
 mod step;
@@ -34,6 +35,7 @@ pub(crate) use form::{BodyPiece, encode as encode_form};
 pub use grpc_method::GrpcMethod;
 pub use http_proxy::HttpProxy;
 pub use rate::{ArrivalRate, Stage};
+pub use replay_timing::{ReplaySpeed, ReplayTiming};
 pub use setting::{Setting, ValueKind};
 pub use source_range::SourceRange;
 pub(crate) use step::STEPS_MAX;
@@ -57,6 +59,9 @@ use crate::values::url_list;
 
 /// Length of the measured part unless a time or a number of requests is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Maximum number of clients of a log with connections of their own, unless it is given.
+const REPLAY_CONNECTIONS: u64 = 1_000;
 
 /// One setting that was given, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +123,8 @@ impl LoadSettings {
     pub fn planned(&self) -> Option<Duration> {
         match (self.duration, self.requests) {
             _ if !self.stages.is_empty() => self.stages_length(),
+            // A log is replayed to its end.
+            (None, _) if self.replay.is_some() => None,
             (None, None) => Some(DEFAULT_DURATION),
             (duration, _) => duration,
         }
@@ -238,10 +245,12 @@ impl LoadSettings {
         }
     }
 
-    /// Connections to keep open.
+    /// Connections to keep open, or, with a log, at most.
     pub fn connections(&self) -> u64 {
-        self.connections
-            .unwrap_or_else(|| default_of("connections"))
+        self.connections.unwrap_or_else(|| match self.replay {
+            Some(_) => REPLAY_CONNECTIONS,
+            None => default_of("connections"),
+        })
     }
 
     /// Duration of the warm-up, which precedes the measured part.

@@ -13,6 +13,7 @@ use super::form::FormField;
 use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
+use super::replay_timing::ReplaySpeed;
 use super::setting::Setting;
 use super::setting::ValueKind::{
     Choice, Cores, Count, File, Headers, List, Number, Numbers, PositiveTime, Rate, Size,
@@ -78,6 +79,28 @@ const JOURNEY_EXCLUDES: &[(&str, &str)] = &[
     ("body", "because each step has a body"),
     ("body_file", "because each step has a body"),
     ("form", "because each step has a form"),
+];
+
+/// Settings that a log replaces, or that could lead its requests to other servers.
+const REPLAY_EXCLUDES: &[(&str, &str)] = &[
+    ("urls", ""),
+    ("steps", ""),
+    ("step", ""),
+    ("script", ""),
+    ("stages", ""),
+    ("connection_rate", ""),
+    ("think", "because the log determines the pauses"),
+    ("tcp_only", ""),
+    ("message", ""),
+    ("grpc", ""),
+    ("method", "because the log has the methods"),
+    ("body", ""),
+    ("body_file", ""),
+    ("form", ""),
+    ("data", ""),
+    ("order", "because the log has an order"),
+    ("follow", "because a redirect could lead to another server"),
+    ("early_data", ""),
 ];
 
 settings! {
@@ -204,6 +227,22 @@ settings! {
             "A file (`-` for standard input) of requests, one per line: URL, \"URL POST body\", \
              \"URL POST <file\" or JSON",
             example("\"urls.txt\"");
+        replay: Option<PathBuf> = File,
+            "Send the requests of an access log (nginx, Apache, JSON lines or HAR) again, with the \
+             recorded timing",
+            example("\"access.log.gz\""), excludes(REPLAY_EXCLUDES);
+        speed: Option<ReplaySpeed> = Text,
+            "Divide the times of --replay by N",
+            placeholder("N"), default("as recorded, or in order as fast as --rate or --connections allow"),
+            example("\"2\""), needs("replay"), excludes(&[("rate", "")]);
+        log_format: Option<String> = Text,
+            "Format string of the log, as in nginx's log_format or Apache's LogFormat",
+            placeholder("FORMAT"), default("combined or common; JSON and HAR are recognized"),
+            example("'$remote_addr [$time_local] \"$request\" $status $msec'"), needs("replay");
+        replay_methods: Vec<String> = List,
+            "Methods to replay besides GET and HEAD; they may change something on the server",
+            placeholder("LIST"), default("GET and HEAD only; others are counted"),
+            example("[\"POST\"]"), needs("replay");
         steps: Option<PathBuf> = File,
             "A TOML file with the steps of a journey that each virtual user takes: log in, browse, \
              send a form",

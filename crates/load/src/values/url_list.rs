@@ -209,6 +209,7 @@ fn foreign_format(text: &str) -> Option<&'static str> {
     match first {
         "{" if text.contains("\"log\"") && text.contains("\"entries\"") => Some(HAR),
         _ if first.starts_with('{') && first.contains("\"log\"") && lacks_url(first) => Some(HAR),
+        _ if first.contains("] \"") && first.contains(" HTTP/") => Some(ACCESS_LOG),
         "{" | "[" | "[{" => Some(JSON),
         _ if first.starts_with('[') && first.ends_with(']') => Some(JSON),
         _ if first.starts_with('{') && !first.starts_with("{{") && lacks_url(first) => {
@@ -220,9 +221,11 @@ fn foreign_format(text: &str) -> Option<&'static str> {
 }
 
 const HAR: &str = "this is a HAR file, not a list of URLs; write one URL per line, for example with \
-                   jq -r '.log.entries[].request.url'";
+                   jq -r '.log.entries[].request.url', or send its requests with --replay";
 const JSON: &str = "this is a JSON document, not a list of URLs; write one URL, or one JSON object \
                     such as {\"url\": \"/a\", \"method\": \"POST\"}, per line";
+const ACCESS_LOG: &str =
+    "this looks like an access log, not a list of URLs; send its requests with --replay";
 const JSON_LINES: &str = "these JSON lines have no \"url\"; write a JSON request like {\"url\": \
                           \"/a\", \"method\": \"POST\"} on each line";
 const CSV: &str = "this is a CSV file, not a list of URLs; write one URL per line, or use the \
@@ -594,6 +597,10 @@ mod tests {
             ("{\"path\": \"/a\"}\n{\"path\": \"/b\"}", Some(JSON_LINES)),
             ("id,name\n1,x\n", Some(CSV)),
             ("\"id\",\"full name\"\n1,x\n", Some(CSV)),
+            (
+                "::1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.1\" 200 5\n",
+                Some(ACCESS_LOG),
+            ),
             ("# list\n/a,b\n", None),
             ("localhost\nexample.test/a,b\n", None),
             ("{\"url\": \"/a\"}\n", None),

@@ -65,6 +65,12 @@ fn run_by_agents(
     abort_rules: Option<&AbortRules>,
 ) -> Result<Ending, Failure> {
     let settings = &arguments.load.settings;
+    if settings.replay.is_some() {
+        return Err(Failure::wrong(
+            "--replay with --agents: a log can't be divided among agents (run the load from this \
+             machine)",
+        ));
+    }
     if settings.script.is_some() {
         return Err(Failure::wrong(
             "--script with --agents: agents run no scripts, because a script can start any program \

@@ -211,6 +211,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
         let counts = self.transport.sockets().counts();
         self.sink.quic = counts.quic;
+        self.sink.handovers = self.replay.as_ref().map_or(0, |it| it.handovers);
         self.sink.xdp = counts.xdp;
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
             let request = self.journey_unstarted(due, ended).unwrap_or(request);

@@ -2,16 +2,31 @@
 
 use prony_record::{MeasuredPart, Nanos};
 
+use crate::engine::replay::ReplayFeed;
 use crate::spec::{LoadSpec, LoopModel};
 use crate::values::pacing::{ArrivalSchedule, ScheduleEnd};
 use crate::values::shard::Shard;
 
 /// A source of start times: a closed loop or a schedule.
-pub(super) enum Pace {
+pub(super) enum Pace<'run> {
     /// A request starts as soon as a slot is free, up to `left` more times.
     Closed { left: u64 },
     /// Requests are due on a schedule.
     Open(Box<ArrivalSchedule>),
+    /// Requests come from a log.
+    Recorded(Box<ReplayFeed<'run>>),
+}
+
+impl Pace<'_> {
+    /// Returns true if requests are due at times that don't depend on the server.
+    #[inline]
+    pub(super) fn is_scheduled(&self) -> bool {
+        match self {
+            Pace::Closed { .. } => false,
+            Pace::Open(_) => true,
+            Pace::Recorded(feed) => feed.is_scheduled(),
+        }
+    }
 }
 
 /// Course of a load: either without interruption, or in slices.
@@ -28,9 +43,16 @@ pub(super) fn pace(
     shard: Shard,
     end: Nanos,
     course: LoadCourse,
-) -> (Pace, MeasuredPart) {
+) -> (Pace<'static>, MeasuredPart) {
+    if spec.replay.is_some() {
+        // The worker gets the feed later; until then, nothing is due.
+        return (
+            Pace::Closed { left: 0 },
+            MeasuredPart::DueFrom(spec.span.warmup),
+        );
+    }
     match &spec.model {
-        LoopModel::Closed => {
+        LoopModel::Closed | LoopModel::Recorded => {
             let left = spec
                 .span
                 .requests
@@ -60,9 +82,9 @@ pub(super) fn pace(
 /// Returns the source of a worker's start times for a settling part that begins at `begin`. In an
 /// open loop, the settling part has a separate schedule, so that every arrival of the load's
 /// schedule is counted.
-pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
+pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace<'static> {
     match &spec.model {
-        LoopModel::Closed => Pace::Closed { left: u64::MAX },
+        LoopModel::Closed | LoopModel::Recorded => Pace::Closed { left: u64::MAX },
         LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
                 requests: u64::MAX,

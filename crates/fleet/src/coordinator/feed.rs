@@ -28,6 +28,8 @@ pub(super) const QUIET_AFTER: Duration = Duration::from_secs(3);
 pub struct Feed {
     /// True if a viewer takes new results with [`Feed::take`].
     is_followed: AtomicBool,
+    /// True if [`Feed::so_far`] includes the time series.
+    keeps_series: AtomicBool,
     state: Mutex<FeedState>,
     gathered: Mutex<MergedTotals>,
 }
@@ -161,7 +163,7 @@ impl Feed {
             .get_or_insert_with(|| spare.take().unwrap_or_default());
         // The results were checked when they were counted, so this can't fail.
         let _ = packed.add_to(fresh);
-        if !self.is_followed() {
+        if !self.is_followed() && !self.keeps_series() {
             // The time series is dropped, because it grows with the duration of the load.
             fresh.drop_series();
         }
@@ -249,6 +251,15 @@ impl Feed {
         self.is_followed.load(Ordering::Relaxed)
     }
 
+    /// Makes [`Feed::so_far`] include the time series. Must be called before the run starts.
+    pub fn keep_series(&self) {
+        self.keeps_series.store(true, Ordering::Relaxed);
+    }
+
+    fn keeps_series(&self) -> bool {
+        self.keeps_series.load(Ordering::Relaxed)
+    }
+
     /// Returns the results since the previous call, if [enabled](Feed::follow). Over a whole run,
     /// the returned results add up to what the agents sent. Only one caller may use this method;
     /// any number of viewers may use [`Feed::so_far`].
@@ -315,6 +326,8 @@ impl Feed {
         if let Some(mut fresh) = fresh {
             if self.is_followed() {
                 gathered.untaken.merge(&fresh);
+            }
+            if !self.keeps_series() {
                 fresh.drop_series();
             }
             gathered.so_far.merge(&fresh);

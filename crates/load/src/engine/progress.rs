@@ -42,6 +42,8 @@ struct CollectedData {
     untaken: Delta,
     /// Data of the most recent seconds; `None` unless [`Control::keep_recent`] was called.
     recent: Option<RecentDeltas>,
+    /// True if [`Control::so_far`] includes the time series.
+    keeps_series: bool,
     /// Buffer for collecting; empty between collections.
     scratch: Box<Delta>,
 }
@@ -183,7 +185,8 @@ impl Control {
         std::mem::take(&mut self.gather().untaken)
     }
 
-    /// Returns all data recorded so far, without the time series.
+    /// Returns all data recorded so far, without the time series unless
+    /// [`Control::keep_series`] was called.
     pub fn so_far(&self) -> Delta {
         self.gather().so_far.clone()
     }
@@ -193,6 +196,13 @@ impl Control {
     pub fn keep_recent(&self, length: Nanos) {
         self.watch();
         self.gather().recent = Some(RecentDeltas::new(length));
+    }
+
+    /// Makes [`Control::so_far`] include the time series, and enables [`Control::watch`]. Must be
+    /// called before the load begins.
+    pub fn keep_series(&self) {
+        self.watch();
+        self.gather().keeps_series = true;
     }
 
     /// Returns the data of the window that ends at `until`, without the time series; `None` if
@@ -255,7 +265,9 @@ impl Control {
             std::mem::swap(&mut lock(published).delta, &mut into.scratch);
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);
-                into.scratch.drop_series();
+                if !into.keeps_series {
+                    into.scratch.drop_series();
+                }
                 if let Some(recent) = &mut into.recent {
                     recent.add(&into.scratch);
                 }

@@ -16,8 +16,8 @@ use crate::stalls::Stalls;
 use crate::websocket_use::WebSocketUse;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
-    HalfSecond, JourneyResults, Nanos, Outcome, RateProfile, RateStage, SourceUse, StagedRate,
-    StartGaps, Summary, Throttling, unmeasured,
+    HalfSecond, JourneyResults, LoadHistory, Nanos, Outcome, RateProfile, RateStage, RunInterval,
+    SourceUse, StagedRate, StartGaps, Summary, Throttling, unmeasured,
 };
 
 /// Result of a condition of a load.
@@ -92,6 +92,12 @@ pub struct Record {
     /// Results of the journeys; absent unless the load's users take journeys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journeys: Option<JourneyResults>,
+    /// Intervals of metrics within this load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<RunInterval>,
+    /// Half seconds with their response times, of a load that has just ended.
+    #[serde(skip)]
+    pub history: LoadHistory,
     /// Time series, one element for each half second.
     pub series: Vec<HalfSecond>,
     /// Resources and delays of the load generator.
@@ -689,6 +695,7 @@ impl Record {
             entries: entries.map(|list| EntryResults::of(&list, &all.entries, elapsed)),
             journeys,
             series,
+            history: all.history(elapsed),
             generator: Generator {
                 late_us: all.starts.late.summary(),
                 start_gaps: all.starts.gaps(),

@@ -116,6 +116,7 @@ pub fn how(record: &Record) -> String {
             .map(|events| match events.format.as_str() {
                 "sse" => "server-sent events".to_owned(),
                 "grpc" => "messages as events".to_owned(),
+                "fan-out" => "fan-out, arrivals as events".to_owned(),
                 format => format!("events by {format}"),
             }),
     );
@@ -408,6 +409,9 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
+    let fan_out = record.websocket.as_ref();
+    let fan_out = fan_out.filter(|it| it.deliveries + it.deliveries_lost > 0);
+    facts.extend(fan_out.map(|used| ("fan-out", deliveries(used))));
     let unawaited = record.websocket.as_ref().filter(|it| it.unawaited > 0);
     facts.extend(unawaited.map(|used| ("unawaited", unawaited_messages(used))));
     facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
@@ -498,6 +502,21 @@ fn sources(used: &SourceUse) -> String {
         );
     }
     text
+}
+
+/// The arrivals of the messages of a fan-out.
+fn deliveries(used: &WebSocketUse) -> String {
+    let all = used.deliveries + used.deliveries_lost;
+    let share = used.deliveries_lost as f64 / all.max(1) as f64;
+    let arrived = number::plural(used.deliveries, "message arrived", "messages arrived");
+    match used.deliveries_lost {
+        0 => format!("{arrived}, none was lost"),
+        lost => format!(
+            "{arrived}, {} lost ({})",
+            number::count(lost),
+            number::share(share)
+        ),
+    }
 }
 
 /// The messages of WebSockets that no message of the load awaited.

@@ -30,6 +30,8 @@ pub(crate) enum ResponseReading {
     Events(Arc<EventSyntax>),
     /// As responses to gRPC calls.
     Calls(CallRules),
+    /// As messages that arrive on several WebSockets.
+    Deliveries,
 }
 
 /// An exchange of any kind.
@@ -47,7 +49,8 @@ impl AnyKind {
     #[inline]
     pub(crate) fn begin(&mut self, kind: RequestKind, reading: &ResponseReading) {
         match (kind, reading) {
-            (RequestKind::Single, ResponseReading::Whole) | (RequestKind::Unstreamed, _) => {
+            (RequestKind::Single, ResponseReading::Whole | ResponseReading::Deliveries)
+            | (RequestKind::Unstreamed, _) => {
                 *self = AnyKind::Single(SingleResponse);
             }
             (RequestKind::Single, ResponseReading::Calls(rules)) => self.begin_call(*rules),

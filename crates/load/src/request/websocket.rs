@@ -39,6 +39,8 @@ pub(crate) struct Upgrade {
     /// The request in HTTP/2 (RFC 8441), if it is used.
     pub(crate) http2: Option<h2::EncodedRequest>,
     pub(crate) offer: Offer,
+    /// True if each message is received on several connections.
+    pub(crate) is_fan_out: bool,
 }
 
 /// Returns true if a URL has a scheme of WebSockets.
@@ -67,6 +69,7 @@ pub(crate) fn settings_for(
             ("messages", settings.messages.is_some()),
             ("binary", settings.binary),
             ("deflate", settings.deflate.is_some()),
+            ("fan_out", settings.fan_out.is_some()),
         ];
         let Some((setting, _)) = given.iter().find(|(_, is_given)| *is_given) else {
             return Ok(None);
@@ -198,6 +201,7 @@ impl Upgrade {
             request: [before, b"\r\n\r\n".to_vec()],
             http2,
             offer,
+            is_fan_out: settings.fan_out.is_some(),
         })
     }
 

@@ -1,5 +1,7 @@
 //! An open WebSocket.
 
+use std::collections::VecDeque;
+
 use prony_protocol::websocket::{
     Agreed, Frames, KEY_BYTES, Opcode, SocketEvent, Violation, header_bytes, write_frame,
     write_header, write_masked,
@@ -50,16 +52,35 @@ struct Incoming {
     first_byte: Option<Nanos>,
     bytes: u64,
     body: ReceivedBody,
+    /// The messages themselves, if the load is a fan-out.
+    deliveries: Option<Box<Deliveries>>,
 }
 
 impl Incoming {
     #[inline]
     fn add(&mut self, piece: &[u8], now: Nanos) {
+        if let Some(deliveries) = &mut self.deliveries {
+            let room = DELIVERY_BYTES_MAX - deliveries.current.len();
+            let piece = &piece[..piece.len().min(room)];
+            deliveries.current.extend_from_slice(piece);
+        }
         if self.is_awaited {
             self.first_byte.get_or_insert(now);
             self.body.add(piece);
         }
     }
+}
+
+/// Maximum number of bytes of a message that a fan-out recognizes.
+const DELIVERY_BYTES_MAX: usize = 1 << 20;
+
+/// The messages of a fan-out that arrived on one WebSocket.
+#[derive(Debug, Default)]
+struct Deliveries {
+    /// The beginning of the message that is being received.
+    current: Vec<u8>,
+    /// Messages that the worker has yet to take.
+    complete: VecDeque<Vec<u8>>,
 }
 
 /// An open WebSocket.
@@ -80,7 +101,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(agreed: Agreed) -> Socket {
+    pub(super) fn new(agreed: Agreed, is_fan_out: bool) -> Socket {
         let deflate = agreed.deflate.map(|it| Box::new(Deflate::new(it)));
         Socket {
             frames: Frames::new(deflate.is_some()),
@@ -89,7 +110,10 @@ impl Socket {
             control: Vec::new(),
             outgoing: None,
             message_bytes: 0,
-            incoming: Incoming::default(),
+            incoming: Incoming {
+                deliveries: is_fan_out.then(Box::default),
+                ..Incoming::default()
+            },
             is_last: false,
             keys: MaskKeys::new(),
         }
@@ -98,7 +122,18 @@ impl Socket {
     /// Returns true if another message can be sent.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == SocketPhase::Open && !self.incoming.is_awaited
+        self.is_open() && !self.incoming.is_awaited
+    }
+
+    /// Returns true if no side has closed the WebSocket.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == SocketPhase::Open
+    }
+
+    /// Removes and returns the oldest message that was not taken, if the load is a fan-out.
+    pub(super) fn take_delivery(&mut self) -> Option<Vec<u8>> {
+        self.incoming.deliveries.as_mut()?.complete.pop_front()
     }
 
     /// Returns true if a message awaits its response.
@@ -259,6 +294,11 @@ impl Socket {
     /// The event of a complete message from the server. It ends the exchange in flight, if there is
     /// one.
     fn message_event(&mut self, now: Nanos, expected: &Expectations) -> EventKind {
+        if let Some(deliveries) = &mut self.incoming.deliveries {
+            let message = std::mem::take(&mut deliveries.current);
+            deliveries.complete.push_back(message);
+            return EventKind::Unawaited;
+        }
         if !std::mem::take(&mut self.incoming.is_awaited) {
             return EventKind::Unawaited;
         }

@@ -38,7 +38,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 return;
             }
             EventKind::Unawaited => {
-                self.sink.message_unawaited(now);
+                self.message_arrived(index, slot, now);
                 return;
             }
             EventKind::SocketEnded(fault) => {

@@ -37,6 +37,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if !spec.transport.preconnect || !can_preconnect {
             return 0;
         }
+        if self.fan_out.is_some() {
+            return self.dispatcher.primary_count;
+        }
         let used = match (spec.span.requests, spec.span.warmup, &self.dispatcher.pace) {
             (Some(_), Nanos::ZERO, Pace::Closed { left }) => *left,
             (Some(limit), Nanos::ZERO, Pace::Open(_)) => self.shard.items(limit),

@@ -65,6 +65,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if self.are_users_controlled {
             return match self.script {
                 Some(_) => self.ask_users(now),
+                None if self.fan_out.is_some() => self.take_broadcast(),
                 None => self.take_rested(now),
             };
         }

@@ -263,7 +263,16 @@ impl Dispatcher {
             Pace::Closed { left: 0 } => None,
             Pace::Closed { .. } => Some(None),
             Pace::Open(schedule) => schedule.peek().filter(|due| *due <= now).map(Some),
+            Pace::OneAtATime { left } => {
+                (*left > 0 && self.pending_count == 0).then(|| Some(self.all_free_since()))
+            }
         }
+    }
+
+    /// Time at which the last of the free slots became free.
+    fn all_free_since(&self) -> Nanos {
+        let last = self.free.back().map(|slot| self.slot(*slot).free_since);
+        last.unwrap_or_default().max(self.eligible_since)
     }
 
     /// Time of the next scheduled request, if a slot is free; otherwise [`Nanos::MAX`].
@@ -279,7 +288,7 @@ impl Dispatcher {
     pub(super) fn next_scheduled(&self) -> Nanos {
         match &self.pace {
             Pace::Open(schedule) => schedule.peek().unwrap_or(Nanos::MAX),
-            Pace::Closed { .. } => Nanos::MAX,
+            Pace::Closed { .. } | Pace::OneAtATime { .. } => Nanos::MAX,
         }
     }
 
@@ -298,12 +307,12 @@ impl Dispatcher {
     pub(super) fn advance_pace(&mut self, intended: Nanos, spec: &LoadSpec) {
         match &mut self.pace {
             Pace::Open(schedule) => schedule.advance(),
-            Pace::Closed { left }
+            Pace::Closed { left } | Pace::OneAtATime { left }
                 if spec.span.requests.is_some() && intended >= spec.span.warmup =>
             {
                 *left -= 1
             }
-            Pace::Closed { .. } => {}
+            Pace::Closed { .. } | Pace::OneAtATime { .. } => {}
         }
     }
 
@@ -448,7 +457,7 @@ impl Dispatcher {
     #[inline]
     pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
         match &self.pace {
-            Pace::Closed { left } => *left == 0,
+            Pace::Closed { left } | Pace::OneAtATime { left } => *left == 0,
             Pace::Open(schedule) => schedule.peek().is_none() && spec.span.requests.is_some(),
         }
     }

@@ -51,12 +51,23 @@ struct Incoming {
     is_awaited: bool,
     first_byte: Option<Nanos>,
     bytes: u64,
+    /// Payload bytes as they were sent, which may be compressed.
+    payload_bytes: u64,
+    /// The message itself.
     body: ReceivedBody,
     /// The messages themselves, if the load is a fan-out.
     deliveries: Option<Box<Deliveries>>,
 }
 
 impl Incoming {
+    /// Counts a part of a payload.
+    #[inline]
+    fn count(&mut self, part: &[u8]) {
+        if self.is_awaited {
+            self.payload_bytes += part.len() as u64;
+        }
+    }
+
     #[inline]
     fn add(&mut self, piece: &[u8], now: Nanos) {
         if let Some(deliveries) = &mut self.deliveries {
@@ -159,7 +170,7 @@ impl Socket {
             status: None,
             first_byte: self.incoming.first_byte,
             bytes: self.incoming.bytes,
-            body_bytes: self.incoming.body.length(),
+            body_bytes: self.incoming.payload_bytes,
         }
     }
 
@@ -186,7 +197,8 @@ impl Socket {
         });
         self.message_bytes = (header_bytes(length) + length) as u64;
         let incoming = &mut self.incoming;
-        (incoming.is_awaited, incoming.first_byte, incoming.bytes) = (true, None, 0);
+        (incoming.is_awaited, incoming.first_byte) = (true, None);
+        (incoming.bytes, incoming.payload_bytes) = (0, 0);
         incoming.body.start(expected);
         self.message_bytes
     }
@@ -269,8 +281,12 @@ impl Socket {
     ) -> Result<Option<SocketStep>, Violation> {
         let incoming = &mut self.incoming;
         match event {
-            SocketEvent::Data(piece) => incoming.add(piece, now),
+            SocketEvent::Data(piece) => {
+                incoming.count(piece);
+                incoming.add(piece, now);
+            }
             SocketEvent::Compressed { bytes, is_binary } => {
+                incoming.count(bytes);
                 if let Some(deflate) = &mut self.deflate {
                     deflate.inflate(bytes, is_binary, &mut |piece| incoming.add(piece, now))?;
                 }

@@ -100,6 +100,7 @@ pub fn how(record: &Record) -> String {
     );
     parts.extend(match http {
         _ if load.tcp_only => None,
+        "2" if load.websocket => Some("WebSocket over HTTP/2".to_owned()),
         _ if load.websocket => Some("WebSocket".to_owned()),
         "auto" => Some("HTTP version by ALPN".to_owned()),
         version => Some(format!("HTTP/{version}")),

@@ -6,18 +6,12 @@
 use std::collections::VecDeque;
 
 use memchr::memmem;
-use prony_record::{Nanos, Outcome};
+use prony_record::Nanos;
 
-use super::Worker;
-use super::dispatcher::RequestPhase;
-use crate::carrier::{Carrier, Transport};
-use crate::exchange::EventCounts;
 use crate::settings;
 
 /// Interval at which lost connections are opened again.
 const REOPEN_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Maximum number of lost connections that are opened at the same time.
-const REOPENED_MAX: u32 = 256;
 
 /// The messages of a fan-out that are in flight.
 pub(super) struct FanOut {
@@ -46,8 +40,17 @@ impl FanOut {
         }
     }
 
+    /// Returns true if lost connections should be opened again now.
+    pub(super) fn is_reopening_due(&mut self, now: Nanos) -> bool {
+        let is_due = now.since(self.looked) >= REOPEN_INTERVAL;
+        if is_due {
+            self.looked = now;
+        }
+        is_due
+    }
+
     /// Begins a message of this slot, which is to arrive on the slots that are open.
-    fn begin(&mut self, slot: u32, mut missing: Vec<bool>) {
+    pub(super) fn begin(&mut self, slot: u32, mut missing: Vec<bool>) {
         missing[slot as usize] = self.receivers == settings::FanOut::All;
         let left = missing.iter().filter(|it| **it).count() as u32;
         self.in_flight.push_back(Broadcast {
@@ -61,7 +64,7 @@ impl FanOut {
     /// Finds the message that arrived on a slot: the oldest one that it contains and that has yet to
     /// arrive there. `sent` returns the message of a slot, once it is in flight. Returns the sender's
     /// slot, and true if the message has now arrived everywhere.
-    fn deliver(
+    pub(super) fn deliver(
         &mut self,
         receiver: u32,
         message: &[u8],
@@ -89,7 +92,7 @@ impl FanOut {
 
     /// Ends the messages of the slots for which `is_over` returns true. Returns the number of
     /// receivers on which they have not arrived.
-    fn end(&mut self, is_over: impl Fn(u32) -> bool) -> u32 {
+    pub(super) fn end(&mut self, is_over: impl Fn(u32) -> bool) -> u32 {
         let mut lost = 0;
         self.in_flight.retain(|broadcast| {
             let is_over = is_over(broadcast.slot);
@@ -124,92 +127,6 @@ fn contains_word(message: &[u8], marker: &[u8]) -> bool {
                 || is_word(after) && is_word(marker.last());
             !is_part
         })
-}
-
-impl<'run, T: Transport<'run>> Worker<'run, T> {
-    /// Takes the next message of a fan-out, with the slot that sends it.
-    pub(super) fn take_broadcast(&mut self) -> Option<(u32, u32)> {
-        let (slot, request) = self.take_listed()?;
-        self.dispatcher.advance_list(slot);
-        let slots = self.dispatcher.slots.iter().map(|slot| {
-            let session = self.connections[slot.connection].session();
-            session.is_some_and(|session| session.carrier.receives_deliveries(slot.stream()))
-        });
-        let open = Vec::from_iter(slots);
-        let dispatcher = &self.dispatcher;
-        if let Some(fan_out) = &mut self.fan_out {
-            // A message may have ended with its connection.
-            let lost = fan_out.end(|slot| dispatcher.slot(slot).pending().is_none());
-            self.sink.websocket.deliveries_lost += u64::from(lost);
-            fan_out.begin(slot, open);
-        }
-        Some((slot, request))
-    }
-
-    /// Handles a message on this slot that no exchange awaits, unless a fan-out does.
-    pub(super) fn message_arrived(&mut self, index: u32, slot: u32, now: Nanos) {
-        let stream = self.dispatcher.slot(slot).stream();
-        let session = self.connections[index].session_mut();
-        let message = session.and_then(|session| session.carrier.take_delivery(stream));
-        let found = match (&mut self.fan_out, message) {
-            (Some(fan_out), Some(message)) => {
-                let (dispatcher, requests) = (&self.dispatcher, &self.spec.requests);
-                fan_out.deliver(slot, &message, |slot| {
-                    let taken = dispatcher.slot(slot);
-                    let is_sent = taken.phase() == Some(RequestPhase::InFlight);
-                    let request = taken.request(requests).filter(|_| is_sent)?;
-                    Some(request.http1().to_vec())
-                })
-            }
-            _ => None,
-        };
-        let Some((sender, is_complete)) = found else {
-            self.sink.message_unawaited(now);
-            return;
-        };
-        let pending = self.dispatcher.slot(sender).pending();
-        let is_settling = pending.is_some_and(|pending| pending.is_settling);
-        let is_measured = !is_settling && self.sink.recorder.is_measured_at(now);
-        self.sink.websocket.deliveries += u64::from(is_measured);
-        if let Some(times) = &mut self.event_times {
-            let counts = EventCounts {
-                events: 1,
-                ..EventCounts::default()
-            };
-            let arrived = times.arrived(sender, counts, now);
-            self.sink.recorder.events_arrived(now, is_settling, arrived);
-        }
-        if is_complete {
-            self.end_broadcast(sender, Outcome::Ok, now);
-        }
-    }
-
-    /// Ends a message of a fan-out. Its connection stays open.
-    pub(super) fn end_broadcast(&mut self, slot: u32, outcome: Outcome, now: Nanos) {
-        if let Some(fan_out) = &mut self.fan_out {
-            let lost = fan_out.end(|it| it == slot);
-            let is_measured = self.sink.recorder.is_measured_at(now);
-            self.sink.websocket.deliveries_lost += u64::from(lost) * u64::from(is_measured);
-        }
-        let taken = self.dispatcher.slot(slot);
-        let (index, stream) = (taken.connection, taken.stream());
-        if let Some(session) = self.connections[index].session_mut() {
-            session.has_served = true;
-            session.carrier.end_fan_out(stream);
-        }
-        self.record_end(slot, outcome, None, now);
-        self.dispatcher.set_free(slot, now);
-    }
-
-    /// Opens the lost connections of a fan-out again, because a closed loop doesn't use all of them.
-    pub(super) fn reopen_receivers(&mut self, now: Nanos) {
-        if let Some(fan_out) = &mut self.fan_out
-            && now.since(fan_out.looked) >= REOPEN_INTERVAL
-        {
-            fan_out.looked = now;
-            self.reopen(REOPENED_MAX, now);
-        }
-    }
 }
 
 #[cfg(test)]

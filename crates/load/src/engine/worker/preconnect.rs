@@ -25,6 +25,8 @@ use crate::socket::{Close, Sockets};
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
+/// Maximum number of a fan-out's lost connections that are opened at the same time.
+const REOPENED_MAX: u32 = 256;
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Number of connections to open before the load: the number that the load begins with.
@@ -139,6 +141,15 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.connect(index, now);
         }
         lost.len() as u32
+    }
+
+    /// Opens the lost connections of a fan-out again, because a closed loop doesn't use all of them.
+    pub(super) fn reopen_receivers(&mut self, now: Nanos) {
+        if let Some(fan_out) = &mut self.fan_out
+            && fan_out.is_reopening_due(now)
+        {
+            self.reopen(REOPENED_MAX, now);
+        }
     }
 
     /// Returns the worker that begins the load: a new one with the open connections. The worker

@@ -444,6 +444,7 @@ impl Agent {
             sources: None,
             addresses: None,
             idle: None,
+            websocket: None,
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
         }

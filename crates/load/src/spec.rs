@@ -27,7 +27,9 @@ use crate::request::request_template::RequestTemplates;
 use crate::request::scope::LoadScope;
 use crate::request::websocket::{self, Upgrade};
 use crate::request::writer::Writer;
-use crate::settings::{AddressOrder, DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
+use crate::settings::{
+    AddressOrder, DataOrder, FanOut, IoChoice, LoadSettings, RequestOrder, ThinkTime,
+};
 use crate::socket::{Backend, Peer, system};
 use crate::target::Target;
 use crate::target::bypass::Bypass;
@@ -246,6 +248,8 @@ pub struct LoadSpec {
     pub(crate) replay: Option<Arc<Replay>>,
     /// The handshake of WebSockets, if the requests are their messages.
     pub(crate) websocket: Option<Arc<Upgrade>>,
+    /// Connections on which each message must arrive, if the load is a fan-out.
+    pub(crate) fan_out: Option<FanOut>,
     pub(crate) info: LoadInfo,
 }
 
@@ -302,6 +306,14 @@ impl LoadSettings {
             None => ShardRange::whole(threads(settings, connections, bypass.as_ref())?),
         };
         let threads = shards.workers;
+        if let Some(receivers) = settings.fan_out
+            && shards.of > 1
+        {
+            let error = SettingsError::value("fan_out", receivers);
+            let error = error.text(" needs all connections in one thread of one process");
+            let error = error.hint("use one agent with ").and_value("threads", 1);
+            return Err(error.into());
+        }
         sources.restrict_to(shards);
         let connections_here = shards.items(u64::from(connections)) as u32;
         let idle = shards.items(settings.idle.unwrap_or(0));
@@ -362,7 +374,8 @@ impl LoadSettings {
                 requests_per_connection: settings.requests_per_connection.unwrap_or(u64::MAX),
                 replaces_addresses: settings.resolve_every.is_some(),
                 connection_lifetime: settings.connection_lifetime.map(Nanos::from),
-                preconnect: false,
+                // All receivers of a fan-out are open before the first message.
+                preconnect: settings.fan_out.is_some(),
                 // Events must be handled when they arrive, because their times are results.
                 coalesces: !settings.no_coalescing && !responses.expect.are_streams(),
                 connect_timeout: Nanos::from(settings.connect_timeout()),
@@ -384,6 +397,7 @@ impl LoadSettings {
             journey: listed.journey.map(Arc::new),
             replay: listed.replay.map(Arc::new),
             websocket: listed.websocket,
+            fan_out: settings.fan_out,
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, settings);
@@ -752,7 +766,8 @@ fn threads(
         Some(cores) => cores.0.len(),
         None => std::thread::available_parallelism().map_or(1, |n| n.get()),
     };
-    let Some(threads) = settings.threads else {
+    let threads = settings.threads.or(settings.fan_out.map(|_| 1));
+    let Some(threads) = threads else {
         let queues = bypass.map_or(u32::MAX, Bypass::workers_max);
         let cores = u32::try_from(cores).unwrap_or(u32::MAX);
         return Ok(connections.min(cores).min(queues));

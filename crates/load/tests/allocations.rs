@@ -255,6 +255,9 @@ fn websocket_server(idle: usize) -> SocketAddr {
 
 fn idle_websockets_take_few_bytes() {
     let idle = websockets_possible();
+    if idle < IDLE_WEBSOCKETS {
+        println!("{idle} idle WebSockets, because of the limit on open files");
+    }
     for io in ["poll", "uring"] {
         let url = format!("ws://{}/", websocket_server(idle));
         HELD_BYTES.store(0, Ordering::Relaxed);

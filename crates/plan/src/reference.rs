@@ -412,7 +412,7 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         required(key("target", Text, "", "\"web\"", "service to load, or \"service.listener\"")),
         key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; can't be \
         combined with urls")  ,
-        key("scheme", choice(&["http", "https"]), "https if the listener has that name", "\"https\"", "cleartext or TLS"),
+        key("scheme", choice(&["http", "https", "ws", "wss"]), "https if the listener has that name; ws or wss if there are messages", "\"https\"", "HTTP or WebSockets, in cleartext or over TLS"),
         key("model", choice(&["closed", "open", "capacity"]), "open if a rate is set, else \
             closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of \
             a capacity search"),

@@ -112,6 +112,7 @@ pub fn how(record: &Record) -> String {
     );
     parts.extend(match http {
         _ if load.tcp_only => None,
+        "2" if load.websocket => Some("WebSocket over HTTP/2".to_owned()),
         _ if load.websocket => Some("WebSocket".to_owned()),
         "auto" => Some("HTTP version by ALPN".to_owned()),
         version => Some(format!("HTTP/{version}")),
@@ -128,6 +129,7 @@ pub fn how(record: &Record) -> String {
             .map(|events| match events.format.as_str() {
                 "sse" => "server-sent events".to_owned(),
                 "grpc" => "messages as events".to_owned(),
+                "fan-out" => "fan-out, arrivals as events".to_owned(),
                 format => format!("events by {format}"),
             }),
     );
@@ -422,6 +424,9 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .map(|used| ("sources", sources(used))),
     );
     facts.extend(record.replay.as_ref().map(|used| ("log", log(used))));
+    let fan_out = record.websocket.as_ref();
+    let fan_out = fan_out.filter(|it| it.deliveries + it.deliveries_lost > 0);
+    facts.extend(fan_out.map(|used| ("fan-out", deliveries(used))));
     let unawaited = record.websocket.as_ref().filter(|it| it.unawaited > 0);
     facts.extend(unawaited.map(|used| ("unawaited", unawaited_messages(used))));
     facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
@@ -547,6 +552,21 @@ fn sources(used: &SourceUse) -> String {
 
 /// Maximum number of reasons that are named for missing idle connections.
 const IDLE_REASONS_MAX: usize = 3;
+
+/// The arrivals of the messages of a fan-out.
+fn deliveries(used: &WebSocketUse) -> String {
+    let all = used.deliveries + used.deliveries_lost;
+    let share = used.deliveries_lost as f64 / all.max(1) as f64;
+    let arrived = number::plural(used.deliveries, "message arrived", "messages arrived");
+    match used.deliveries_lost {
+        0 => format!("{arrived}, none was lost"),
+        lost => format!(
+            "{arrived}, {} lost ({})",
+            number::count(lost),
+            number::share(share)
+        ),
+    }
+}
 
 /// The messages of WebSockets that no message of the load awaited.
 fn unawaited_messages(used: &WebSocketUse) -> String {

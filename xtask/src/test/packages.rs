@@ -125,6 +125,13 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "python3-websockets",
         source: None,
     },
+    Need {
+        name: "wsproto",
+        why: "frames of WebSockets that no server would send",
+        detection: Detection::PythonModule("wsproto"),
+        package: "python3-wsproto",
+        source: None,
+    },
     program(
         "prometheus",
         "a system that receives metrics",

@@ -53,3 +53,4 @@ mod studies;
 mod terminals;
 mod think_times;
 mod transcripts;
+mod websockets;

@@ -335,6 +335,7 @@ impl ScriptedLoad {
             sources: None,
             addresses: None,
             idle: None,
+            websocket: None,
             findings: self.script.findings.clone(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
         };

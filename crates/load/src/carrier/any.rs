@@ -127,6 +127,18 @@ impl Carrier for AnyCarrier {
         each!(self, carrier => carrier.take_messages(stream))
     }
 
+    fn receives_deliveries(&self, stream: u32) -> bool {
+        each!(self, carrier => carrier.receives_deliveries(stream))
+    }
+
+    fn take_delivery(&mut self, stream: u32) -> Option<Vec<u8>> {
+        each!(self, carrier => carrier.take_delivery(stream))
+    }
+
+    fn end_fan_out(&mut self, stream: u32) {
+        each!(self, carrier => carrier.end_fan_out(stream));
+    }
+
     fn version(&self) -> Option<&'static str> {
         each!(self, carrier => carrier.version())
     }

@@ -48,6 +48,22 @@ pub(crate) trait Carrier {
         Vec::new()
     }
 
+    /// Returns true if a stream receives messages that another one has sent.
+    fn receives_deliveries(&self, _stream: u32) -> bool {
+        false
+    }
+
+    /// Removes and returns the message of the oldest [`EventKind::Unawaited`] on a stream, if the
+    /// load is a fan-out.
+    ///
+    /// [`EventKind::Unawaited`]: super::EventKind::Unawaited
+    fn take_delivery(&mut self, _stream: u32) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Ends the exchange on a stream, whose message has arrived on other streams.
+    fn end_fan_out(&mut self, _stream: u32) {}
+
     /// The HTTP version that both sides use, once it is known.
     fn version(&self) -> Option<&'static str>;
 

@@ -69,6 +69,7 @@ impl IdleConnections {
         spec.journey = None;
         spec.script = None;
         spec.has_cookies = false;
+        spec.fan_out = None;
         Some(IdleConnections {
             spec,
             has_ended: AtomicBool::new(false),

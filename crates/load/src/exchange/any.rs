@@ -47,6 +47,8 @@ pub(crate) enum ResponseReading {
     Events(Arc<EventSyntax>),
     /// As responses to gRPC calls.
     Calls(CallRules),
+    /// As messages that arrive on several WebSockets.
+    Deliveries,
 }
 
 /// An exchange of any kind.

@@ -8,8 +8,8 @@ use crate::replay::Replay;
 use crate::request::grpc::CallReader;
 use crate::request::journey::{self, Journey};
 use crate::request::long_list::{LongList, SERIALIZED_LINES_MAX};
+use crate::request::messages::messages;
 use crate::request::template::{self, DataTable, Marks, TextPiece, Value, ValueNames, ValuePlace};
-use crate::request::websocket;
 use crate::settings::{self, BodyPiece, JourneyStep, LoadSettings};
 use crate::values::credentials::{self, Credentials};
 use crate::values::error::{SettingsError, SpecError};
@@ -204,7 +204,7 @@ fn read_drafts(
     if settings.has_messages() {
         let url = url.ok_or_else(|| SettingsError::from("a URL is needed"))?;
         let (server, _) = credentials::split_url(url)?;
-        let messages = websocket::messages(settings)?;
+        let messages = messages(settings)?;
         return Ok(DraftList {
             drafts: drafter.messages(&messages, &server, &headers)?,
             rows,

@@ -47,7 +47,11 @@ impl Expectations {
     /// Creates the expectations of a load, whose requests are calls if there are rules for them.
     pub(crate) fn new(settings: &LoadSettings, calls: Option<CallRules>) -> Expectations {
         let events = || settings.event_syntax().map(Arc::new);
-        let events = || events().map_or(ResponseReading::Whole, ResponseReading::Events);
+        let whole = match settings.fan_out {
+            Some(_) => ResponseReading::Deliveries,
+            None => ResponseReading::Whole,
+        };
+        let events = || events().map_or(whole, ResponseReading::Events);
         Expectations {
             status: settings.expect_status(),
             size: settings.expect_size,
@@ -78,7 +82,11 @@ impl Expectations {
 
     /// Returns true if responses are streams, whose parts have times of their own.
     pub(crate) fn are_streams(&self) -> bool {
-        matches!(self.reading, ResponseReading::Events(_)) || self.are_calls_streamed()
+        let reading = &self.reading;
+        matches!(
+            reading,
+            ResponseReading::Events(_) | ResponseReading::Deliveries
+        ) || self.are_calls_streamed()
     }
 }
 

@@ -70,12 +70,16 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     Ok(describe(settings, &urls))
 }
 
+/// Format of the events of a fan-out: each arrival of a message is one.
+const FAN_OUT: &str = "fan-out";
+
 /// Describes a load; see [`typed_info`].
 pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo {
     let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let is_open = settings.is_open();
     let format = settings.events.map(|format| format.name());
     let format = format.or(urls.are_calls_streamed.then_some("grpc"));
+    let format = format.or(settings.fan_out.map(|_| FAN_OUT));
     let events = format.map(|format| EventInfo {
         format: format.to_owned(),
         field: settings.event_field.as_ref().map(ToString::to_string),

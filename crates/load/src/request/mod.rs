@@ -9,6 +9,7 @@ pub(crate) mod grpc;
 pub(crate) mod info;
 pub(crate) mod journey;
 pub(crate) mod long_list;
+mod messages;
 pub(crate) mod protocols;
 pub(crate) mod request_list;
 pub(crate) mod request_template;

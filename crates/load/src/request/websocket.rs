@@ -10,9 +10,8 @@ use super::serialized::{SerializedParts, encode};
 use crate::request::Request;
 use crate::request::draft::RequestDraft;
 use crate::request::encodings::Encodings;
-use crate::settings::{BodyPiece, HttpVersion, LoadSettings};
+use crate::settings::{HttpVersion, LoadSettings};
 use crate::values::error::{SettingsError, SpecError};
-use crate::values::input_file::{self, DATA_BYTES_MAX};
 
 /// The schemes of WebSocket URLs.
 const SCHEMES: [&str; 2] = ["ws://", "wss://"];
@@ -28,8 +27,6 @@ const OWN_HEADERS: [&str; 5] = [
 const KEY_BYTES: usize = 16;
 /// Place in the handshake at which each connection's key is inserted.
 const KEY_PLACE: &str = "Sec-WebSocket-Key: ";
-/// Maximum number of messages of a load.
-const MESSAGES_MAX: usize = 100_000;
 
 /// The handshake of a load's WebSockets.
 #[derive(Debug)]
@@ -39,6 +36,8 @@ pub(crate) struct Upgrade {
     /// The request in HTTP/2 (RFC 8441), if it is used.
     pub(crate) http2: Option<h2::EncodedRequest>,
     pub(crate) offer: Offer,
+    /// True if each message is received on several connections.
+    pub(crate) is_fan_out: bool,
 }
 
 /// Returns true if a URL has a scheme of WebSockets.
@@ -67,6 +66,7 @@ pub(crate) fn settings_for(
             ("messages", settings.messages.is_some()),
             ("binary", settings.binary),
             ("deflate", settings.deflate.is_some()),
+            ("fan_out", settings.fan_out.is_some()),
         ];
         let Some((setting, _)) = given.iter().find(|(_, is_given)| *is_given) else {
             return Ok(None);
@@ -89,53 +89,6 @@ pub(crate) fn settings_for(
             Err(error.text(" is not supported for WebSockets, which begin with HTTP/1.1 or 2"))
         }
     }
-}
-
-/// Reads the messages in the settings.
-///
-/// # Errors
-///
-/// A file can't be read, is not text although text is sent, or has too many lines.
-pub(crate) fn messages(settings: &LoadSettings) -> Result<Vec<BodyPiece>, SettingsError> {
-    let piece = |bytes, is_from_file| BodyPiece {
-        bytes,
-        is_from_file,
-    };
-    let read = |key, file: &std::path::Path| {
-        let wrong = |text: String| SettingsError::value(key, file.display()).text(text);
-        let bytes = input_file::read_file(file, DATA_BYTES_MAX)
-            .map_err(|error| wrong(format!(": {error}")))?;
-        if !settings.binary && std::str::from_utf8(&bytes).is_err() {
-            let error = wrong(": a text message must be UTF-8".to_owned());
-            return Err(error.hint("add ").name("binary"));
-        }
-        Ok(bytes)
-    };
-    let typed = settings.message.iter();
-    let mut messages: Vec<BodyPiece> = typed
-        .map(|text| piece(text.clone().into_bytes(), false))
-        .collect();
-    for file in &settings.message_file {
-        messages.push(piece(read("message_file", file)?, true));
-    }
-    if let Some(file) = &settings.messages {
-        let bytes = read("messages", file)?;
-        let text = input_file::without_byte_order_mark(&bytes);
-        let lines = text.split_inclusive(|byte| *byte == b'\n').map(|line| {
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            line.strip_suffix(b"\r").unwrap_or(line)
-        });
-        messages.extend(lines.map(|line| piece(line.to_vec(), false)));
-        if messages.is_empty() {
-            let error = SettingsError::value("messages", file.display());
-            return Err(error.text(": the file has no messages"));
-        }
-    }
-    if messages.len() > MESSAGES_MAX {
-        let error = format!("{} messages are more than {MESSAGES_MAX}", messages.len());
-        return Err(SettingsError::from(error).hint("use placeholders and a CSV file (--data)"));
-    }
-    Ok(messages)
 }
 
 impl Upgrade {
@@ -198,6 +151,7 @@ impl Upgrade {
             request: [before, b"\r\n\r\n".to_vec()],
             http2,
             offer,
+            is_fan_out: settings.fan_out.is_some(),
         })
     }
 

@@ -20,7 +20,7 @@ use super::setting::ValueKind;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
 use super::values::{
-    AddressOrder, CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice,
+    AddressOrder, CoreList, DataOrder, EventChoice, FanOut, GatewayMac, HttpVersion, IoChoice,
     ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
@@ -210,6 +210,7 @@ written! {
     DeflateOffer: ToString::to_string,
     EventChoice: ToString::to_string,
     EventField: ToString::to_string,
+    FanOut: ToString::to_string,
     FormField: ToString::to_string,
     GatewayMac: ToString::to_string,
     GrpcMethod: ToString::to_string,

@@ -49,6 +49,8 @@ pub use values::{
     RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 
+pub(crate) use values::FanOut;
+
 use field::TextValue;
 use values::EventChoice;
 

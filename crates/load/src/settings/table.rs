@@ -23,7 +23,7 @@ use super::source_range::SourceRange;
 use super::step::JourneyStep;
 use super::think_time::ThinkTime;
 use super::values::{
-    AddressOrder, CoreList, DataOrder, EventChoice, GatewayMac, HttpVersion, IoChoice,
+    AddressOrder, CoreList, DataOrder, EventChoice, FanOut, GatewayMac, HttpVersion, IoChoice,
     ProxyVersion, RequestOrder, Sha256, SourceOrder, TlsVersion,
 };
 use crate::values::credentials::Credentials;
@@ -410,6 +410,19 @@ settings! {
         messages: Option<PathBuf> = File,
             "A file of messages, one per line",
             default("none"), example("\"messages.txt\""), excludes(MESSAGE_EXCLUDES);
+        fan_out: Option<FanOut> = Choice(FanOut::CHOICES),
+            "Send each message on one connection; its response is its arrival on all connections",
+            placeholder("RECEIVERS"), default("the next message is the response"),
+            if_omitted("all"),
+            excludes(&[
+                ("expect_size", ""),
+                ("expect_sha256", ""),
+                ("think", ""),
+                ("no_keepalive", "because all connections stay open"),
+                ("requests_per_connection", "because all connections stay open"),
+                ("connection_lifetime", "because all connections stay open"),
+                ("connection_rate", "because all connections stay open"),
+            ]);
         binary: bool = Switch,
             "Send messages as binary messages",
             default("text");

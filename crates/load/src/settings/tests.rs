@@ -94,6 +94,7 @@ const GOOD: &[&str] = &[
     "--cert f --key k",
     "--message a --message b --binary",
     "--message-file a --message-file b --messages f --deflate client_no_context_takeover",
+    "--fan-out others",
     "--events sse",
     "--events lines --event-field choices.0.text",
     "--events chunks --end-marker [DONE]",

@@ -78,6 +78,14 @@ words! {
 }
 
 words! {
+    /// Connections on which each message of a fan-out must arrive.
+    pub enum FanOut {
+        All = "all": "On all connections, also the one that sent it",
+        Others = "others": "On all connections except the one that sent it",
+    }
+}
+
+words! {
     /// HTTP version of the requests.
     pub enum HttpVersion {
         Http10 = "1.0": "HTTP/1.0",

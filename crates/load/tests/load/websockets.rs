@@ -187,7 +187,8 @@ fn messages_are_sent_in_turn_with_their_opcode() {
     let noted = seen.clone();
     let server = serving(move |peer| {
         loop {
-            noted.lock().unwrap().push(peer.message()?);
+            let frame = peer.message()?;
+            noted.lock().unwrap().push(frame);
             peer.send(0x81, b"ok")?;
         }
     });
@@ -215,7 +216,8 @@ fn messages_come_from_files_and_have_placeholders() {
     let noted = seen.clone();
     let server = serving(move |peer| {
         loop {
-            noted.lock().unwrap().push(peer.message()?);
+            let frame = peer.message()?;
+            noted.lock().unwrap().push(frame);
             peer.send(0x81, b"ok")?;
         }
     });
@@ -240,7 +242,8 @@ fn each_message_has_a_mask_key_of_its_own() {
     let noted = keys.clone();
     let server = serving(move |peer| {
         loop {
-            noted.lock().unwrap().push(peer.message()?.key);
+            let key = peer.message()?.key;
+            noted.lock().unwrap().push(key);
             peer.send(0x81, b"ok")?;
         }
     });
@@ -408,10 +411,10 @@ fn messages_are_compressed_as_agreed() {
     };
     const HELLO: &[u8] = &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
     let ok = |outcomes: &[(Outcome, u64)]| outcomes == [(Outcome::Ok, 2)];
-    // The client's bytes and the server's are compressed; results count the inflated ones.
+    // The bytes of bodies are those that were sent.
     let (outcomes, errors, opcodes, bytes) = answer("", 0xc1, HELLO);
     assert!(ok(&outcomes), "{errors}");
-    assert_eq!((&opcodes[..], bytes), (&[0x41, 0x41][..], 10));
+    assert_eq!((&opcodes[..], bytes), (&[0x41, 0x41][..], 14));
     // The server needn't compress.
     let (outcomes, _, _, bytes) = answer("; client_max_window_bits=9", 0x81, b"Hello");
     assert!(ok(&outcomes) && bytes == 10);
@@ -637,6 +640,87 @@ fn idle_websockets_answer_pings() {
     assert_eq!(*pongs.lock().unwrap(), 41);
 }
 
+/// Starts a server that sends each message, after this change, to all WebSockets that accept it. The
+/// function has the message and the number of the receiver, from 0.
+fn broadcasting(change: impl Fn(&[u8], usize) -> Option<Vec<u8>> + Send + Sync + 'static) -> Raw {
+    let peers: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    serving(move |peer| {
+        let copy = peer.stream.try_clone().unwrap();
+        peers.lock().unwrap().push(copy);
+        loop {
+            let frame = peer.message()?;
+            let peers = peers.lock().unwrap();
+            for (number, stream) in peers.iter().enumerate() {
+                if let Some(changed) = change(&frame.payload, number) {
+                    let stream = stream.try_clone().unwrap();
+                    let _ = Peer { stream }.send(0x81, &changed);
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn a_fan_out_ends_when_the_message_has_arrived_everywhere() {
+    for (receivers, words, each) in [
+        ("all", "-n 30 -c 20", 20),
+        ("others", "-n 30 -c 20", 19),
+        ("all", "-n 30 -c 20 -r 300", 20),
+        ("all", "-n 1 -c 1", 1),
+    ] {
+        let server = broadcasting(|message, _| Some(message.to_vec()));
+        let words = format!("{words} --message {{{{seq}}}} --fan-out {receivers}");
+        let record = load(&server, &words);
+        let sent = record.totals.ok;
+        assert_eq!(record.totals.failed, 0, "{words}: {}", errors(&record));
+        let used = record.websocket.unwrap();
+        assert_eq!((used.deliveries, used.deliveries_lost), (sent * each, 0));
+        // The sender gets its own messages, too.
+        assert_eq!(used.unawaited > 0, receivers == "others", "{words}");
+        let events = record.events.unwrap();
+        assert_eq!(events.events, sent * each, "{words}");
+        assert!(events.first_event_us.max <= record.response_time_us.max);
+        assert!(record.totals.connections_opened <= 20);
+    }
+}
+
+#[test]
+fn lost_and_changed_messages_of_a_fan_out() {
+    // One of four receivers gets nothing.
+    let server = broadcasting(|message, number| (number != 2).then(|| message.to_vec()));
+    let words = "-n 3 -c 4 --message {{seq}} --fan-out all --timeout 300ms";
+    let record = load(&server, words);
+    assert_eq!(outcomes(&record), [(Outcome::Timeout, 3)]);
+    let used = record.websocket.unwrap();
+    assert_eq!((used.deliveries, used.deliveries_lost), (9, 3));
+    assert_eq!(record.totals.connections_opened, 0, "they were open before");
+    // A message within another one is recognized, and other messages are not.
+    let wrapped = |message: &[u8], _| {
+        let text = String::from_utf8_lossy(message);
+        Some(format!("{{\"from\":\"a\",\"text\":\"{text}\"}}").into_bytes())
+    };
+    let record = load(
+        &broadcasting(wrapped),
+        "-n 10 -c 3 --message m{{seq}} --fan-out all",
+    );
+    assert_eq!(
+        outcomes(&record),
+        [(Outcome::Ok, 10)],
+        "{}",
+        errors(&record)
+    );
+    let record = load(
+        &broadcasting(|_, _| Some(b"else".to_vec())),
+        "-n 2 -c 3 --message m{{seq}} --fan-out all --timeout 200ms",
+    );
+    assert_eq!(outcomes(&record), [(Outcome::Timeout, 2)]);
+    let used = record.websocket.unwrap();
+    assert_eq!(
+        (used.deliveries, used.deliveries_lost, used.unawaited),
+        (0, 6, 6)
+    );
+}
+
 #[test]
 fn contradictions_are_named() {
     let list = tempfile::NamedTempFile::new().unwrap();
@@ -658,6 +742,12 @@ fn contradictions_are_named() {
             "messages only",
         ),
         ("ws://127.0.0.1:9/", "--messages /dev/null", "no messages"),
+        (
+            "ws://127.0.0.1:9/",
+            "--message x --fan-out all -t 2",
+            "one thread",
+        ),
+        ("http://127.0.0.1:9/", "--fan-out all", "ws://"),
         (
             "ws://127.0.0.1:9/",
             "--message-file BINARY",

@@ -56,6 +56,10 @@ pub enum Scheme {
     Http,
     /// HTTP over TLS.
     Https,
+    /// WebSockets.
+    Ws,
+    /// WebSockets over TLS.
+    Wss,
 }
 
 impl Scheme {
@@ -64,7 +68,14 @@ impl Scheme {
         match self {
             Self::Http => "http",
             Self::Https => "https",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
         }
+    }
+
+    /// Returns true if connections use TLS.
+    pub fn uses_tls(self) -> bool {
+        matches!(self, Self::Https | Self::Wss)
     }
 }
 
@@ -697,17 +708,26 @@ fn read_scheme(
     target: Option<(&ServiceLayout, &str)>,
     reader: &mut PlanReader<'_>,
 ) -> Scheme {
-    let is_https = match table.get("scheme") {
-        Some(node) => reader.choice(node, "scheme of [load]", &["http", "https"]) == Some("https"),
-        // By default, listeners named `https` and UDP listeners (HTTP/3) use HTTPS.
-        None => target.is_some_and(|(shape, listener)| {
-            listener == "https" || shape.listen.get(listener) == Some(&ListenKind::Udp)
-        }),
-    };
-    if is_https {
-        Scheme::Https
-    } else {
-        Scheme::Http
+    if let Some(node) = table.get("scheme") {
+        let schemes = ["http", "https", "ws", "wss"];
+        return match reader.choice(node, "scheme of [load]", &schemes) {
+            Some("https") => Scheme::Https,
+            Some("ws") => Scheme::Ws,
+            Some("wss") => Scheme::Wss,
+            _ => Scheme::Http,
+        };
+    }
+    // By default, listeners named `https` and UDP listeners (HTTP/3) use TLS.
+    let uses_tls = target.is_some_and(|(shape, listener)| {
+        listener == "https" || shape.listen.get(listener) == Some(&ListenKind::Udp)
+    });
+    let messages = ["message", "message_file", "messages"];
+    let has_messages = messages.iter().any(|key| table.get(key).is_some());
+    match (has_messages, uses_tls) {
+        (false, false) => Scheme::Http,
+        (false, true) => Scheme::Https,
+        (true, false) => Scheme::Ws,
+        (true, true) => Scheme::Wss,
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{MachineNeed, RenderContext};
-use super::load::{self, LoadContext, ResolvedLoad, Scheme};
+use super::load::{self, LoadContext, ResolvedLoad};
 use super::service_layout::{RemoteAddress, ServiceLayout, read_service_layouts};
 use super::services::{ResolvedService, read_service};
 use super::telemetry::{TelemetrySettings, read_telemetry};
@@ -208,7 +208,7 @@ pub(crate) fn render(
     let load = load.flatten();
     around.tls_target = load
         .as_ref()
-        .filter(|load| load.scheme == Scheme::Https)
+        .filter(|load| load.scheme.uses_tls())
         .map(|load| (load.service.clone(), load.listener.clone()));
     // With links or several hosts, each service may reach the others at different addresses.
     let views_differ = !layout.topology.is_empty() || layout.uses_other_hosts();

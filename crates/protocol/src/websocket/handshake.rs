@@ -23,9 +23,33 @@ pub enum HandshakeError {
     /// The head is too long.
     TooLong,
     /// A header that the response must have is missing or wrong.
-    Header(&'static str),
+    Header(HandshakeHeader),
     /// The server chose an extension that was not offered, or parameters that don't fit the offer.
     Extension,
+}
+
+/// A header that the response to a handshake must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeHeader {
+    /// `Upgrade: websocket`.
+    Upgrade,
+    /// `Connection: Upgrade`.
+    Connection,
+    /// The hash of the client's key.
+    Accept,
+    /// The subprotocol, which must have been offered.
+    Protocol,
+}
+
+impl HandshakeHeader {
+    fn name(self) -> &'static str {
+        match self {
+            HandshakeHeader::Upgrade => "Upgrade",
+            HandshakeHeader::Connection => "Connection",
+            HandshakeHeader::Accept => "Sec-WebSocket-Accept",
+            HandshakeHeader::Protocol => "Sec-WebSocket-Protocol",
+        }
+    }
 }
 
 impl fmt::Display for HandshakeError {
@@ -39,7 +63,8 @@ impl fmt::Display for HandshakeError {
             HandshakeError::Header(name) => {
                 write!(
                     f,
-                    "the header {name} of the response to the handshake is missing or wrong"
+                    "the header {} of the response to the handshake is missing or wrong",
+                    name.name()
                 )
             }
             HandshakeError::Extension => f.write_str(
@@ -98,7 +123,7 @@ impl Offer {
             // Names of subprotocols are case-sensitive.
             let mut offered = self.protocols.split(',');
             if !offered.any(|it| it.trim() == value) {
-                return Err(HandshakeError::Header("Sec-WebSocket-Protocol"));
+                return Err(HandshakeError::Header(HandshakeHeader::Protocol));
             }
         }
         Ok(())
@@ -172,9 +197,9 @@ fn check(head: &[u8], accept: &str, offer: &Offer) -> Result<Agreed, HandshakeEr
         }
     }
     for (is_right, name) in [
-        (upgrade, "Upgrade"),
-        (connection, "Connection"),
-        (accepted, "Sec-WebSocket-Accept"),
+        (upgrade, HandshakeHeader::Upgrade),
+        (connection, HandshakeHeader::Connection),
+        (accepted, HandshakeHeader::Accept),
     ] {
         if !is_right {
             return Err(HandshakeError::Header(name));

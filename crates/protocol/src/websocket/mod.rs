@@ -17,7 +17,7 @@ pub use frame::{
     Frames, KEY_BYTES, Opcode, SocketEvent, close_code_name, header_bytes, write_frame,
     write_header, write_masked,
 };
-pub use handshake::{Agreed, Handshake, HandshakeError, Offer, accept_source};
+pub use handshake::{Agreed, Handshake, HandshakeError, HandshakeHeader, Offer, accept_source};
 pub use utf8::Utf8Check;
 pub use violation::Violation;
 

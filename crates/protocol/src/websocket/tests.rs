@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{
-    Agreed, DeflateParameters, Frames, Handshake, HandshakeError, Offer, Opcode, SocketEvent,
-    Violation, header_bytes, write_frame, write_header, write_masked,
+    Agreed, DeflateParameters, Frames, Handshake, HandshakeError, HandshakeHeader, Offer, Opcode,
+    SocketEvent, Violation, header_bytes, write_frame, write_header, write_masked,
 };
 
 /// The meaning of a sequence of frames, with the parts of messages joined.
@@ -320,19 +320,19 @@ fn the_handshake_must_be_accepted() {
         ),
         (
             good.replace("s3pP", "S3pP"),
-            HandshakeError::Header("Sec-WebSocket-Accept"),
+            HandshakeError::Header(HandshakeHeader::Accept),
         ),
         (
             good.replace("WebSocket", "h2c"),
-            HandshakeError::Header("Upgrade"),
+            HandshakeError::Header(HandshakeHeader::Upgrade),
         ),
         (
             good.replace("keep-alive, Upgrade", "close"),
-            HandshakeError::Header("Connection"),
+            HandshakeError::Header(HandshakeHeader::Connection),
         ),
         (
             format!("{good}Sec-WebSocket-Protocol: v3\r\n"),
-            HandshakeError::Header("Sec-WebSocket-Protocol"),
+            HandshakeError::Header(HandshakeHeader::Protocol),
         ),
         (
             format!("{good}Sec-WebSocket-Extensions: permessage-deflate\r\n"),

@@ -187,7 +187,7 @@ fn server(text: &str, settings: &LoadSettings) -> Result<ComparedServer, Failure
         .is_some_and(|(_, port)| !port.ends_with(']'));
     let address = match (has_port, scheme) {
         (true, _) => authority.to_owned(),
-        (false, "https") => format!("{authority}:443"),
+        (false, "https" | "wss") => format!("{authority}:443"),
         (false, _) => format!("{authority}:80"),
     };
     Ok(ComparedServer {

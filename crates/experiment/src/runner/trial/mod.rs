@@ -14,7 +14,7 @@ use prony_machine::host::Host;
 use prony_machine::place::NetnsHandle;
 use prony_machine::telemetry::{self, TelemetrySample};
 use prony_plan::service::AllocatedService;
-use prony_plan::{LoadModel, Plan, ResolvedVariant, Scheme};
+use prony_plan::{LoadModel, Plan, ResolvedVariant};
 use prony_record::finding::{ServiceEnded, ServiceKilled, ServiceLogCut, Subject};
 use prony_record::{Finding, Record, Severity};
 use prony_stats::capacity::SearchReport;
@@ -336,7 +336,7 @@ impl Trial<'_> {
         resolved: &ResolvedVariant,
         position: TrialPosition,
     ) -> Option<Finding> {
-        if position.block > 1 || resolved.load.scheme != Scheme::Https {
+        if position.block > 1 || !resolved.load.scheme.uses_tls() {
             return None;
         }
         let mut services = resolved.services.iter();

@@ -38,7 +38,6 @@ impl WebSocket {
     pub(in crate::carrier) fn new(upgrade: Arc<Upgrade>) -> WebSocket {
         let (request, accept) = upgrade.with_key();
         WebSocket {
-            upgrade,
             opening: Some(Opening {
                 request,
                 accept,
@@ -46,7 +45,8 @@ impl WebSocket {
             }),
             has_opened: false,
             hashes_bodies: false,
-            socket: Socket::new(Agreed::default()),
+            socket: Socket::new(Agreed::default(), upgrade.is_fan_out),
+            upgrade,
         }
     }
 
@@ -61,7 +61,7 @@ impl WebSocket {
                 self.opening = None;
                 self.has_opened = true;
                 if agreed.deflate.is_some() {
-                    self.socket = Socket::new(agreed);
+                    self.socket = Socket::new(agreed, self.upgrade.is_fan_out);
                     if self.hashes_bodies {
                         self.socket.hash_bodies();
                     }
@@ -106,6 +106,18 @@ impl Carrier for WebSocket {
 
     fn take_hash(&mut self, _stream: u32) -> [u8; 32] {
         self.socket.take_hash()
+    }
+
+    fn receives_deliveries(&self, _stream: u32) -> bool {
+        self.opening.is_none() && self.socket.is_open()
+    }
+
+    fn take_delivery(&mut self, _stream: u32) -> Option<Vec<u8>> {
+        self.socket.take_delivery()
+    }
+
+    fn end_fan_out(&mut self, _stream: u32) {
+        self.socket.abandon();
     }
 
     fn version(&self) -> Option<&'static str> {

@@ -51,7 +51,7 @@ impl SocketStream {
             id: None,
             tag: number,
             is_open: false,
-            socket: Socket::new(Agreed::default()),
+            socket: Socket::new(Agreed::default(), false),
             out: Vec::new(),
         }
     }
@@ -117,9 +117,9 @@ impl Http2Sockets {
         }
         let agreed = self.upgrade.offer.read_fields(self.http.fields());
         let agreed = agreed.map_err(SocketFault::NotOpened)?;
-        let hashes_bodies = self.hashes_bodies;
+        let (hashes_bodies, is_fan_out) = (self.hashes_bodies, self.upgrade.is_fan_out);
         let stream = self.stream_mut(number);
-        stream.socket = Socket::new(agreed);
+        stream.socket = Socket::new(agreed, is_fan_out);
         if hashes_bodies {
             stream.socket.hash_bodies();
         }
@@ -235,6 +235,19 @@ impl Carrier for Http2Sockets {
 
     fn take_hash(&mut self, stream: u32) -> [u8; 32] {
         self.stream_mut(stream).socket.take_hash()
+    }
+
+    fn receives_deliveries(&self, stream: u32) -> bool {
+        let stream = self.stream(stream);
+        stream.is_open && stream.socket.is_open()
+    }
+
+    fn take_delivery(&mut self, stream: u32) -> Option<Vec<u8>> {
+        self.stream_mut(stream).socket.take_delivery()
+    }
+
+    fn end_fan_out(&mut self, stream: u32) {
+        self.stream_mut(stream).socket.abandon();
     }
 
     fn version(&self) -> Option<&'static str> {

@@ -1,5 +1,7 @@
 //! An open WebSocket.
 
+use std::collections::VecDeque;
+
 use prony_protocol::websocket::{
     Agreed, Frames, KEY_BYTES, Opcode, SocketEvent, Violation, header_bytes, write_frame,
     write_header, write_masked,
@@ -49,17 +51,47 @@ struct Incoming {
     is_awaited: bool,
     first_byte: Option<Nanos>,
     bytes: u64,
+    /// Payload bytes as they were sent, which may be compressed.
+    payload_bytes: u64,
+    /// The message itself.
     body: ReceivedBody,
+    /// The messages themselves, if the load is a fan-out.
+    deliveries: Option<Box<Deliveries>>,
 }
 
 impl Incoming {
+    /// Counts a part of a payload.
+    #[inline]
+    fn count(&mut self, part: &[u8]) {
+        if self.is_awaited {
+            self.payload_bytes += part.len() as u64;
+        }
+    }
+
     #[inline]
     fn add(&mut self, piece: &[u8], now: Nanos) {
+        if let Some(deliveries) = &mut self.deliveries {
+            let room = DELIVERY_BYTES_MAX - deliveries.current.len();
+            let piece = &piece[..piece.len().min(room)];
+            deliveries.current.extend_from_slice(piece);
+        }
         if self.is_awaited {
             self.first_byte.get_or_insert(now);
             self.body.add(piece);
         }
     }
+}
+
+/// Maximum number of bytes of a message that a fan-out recognizes.
+const DELIVERY_BYTES_MAX: usize = 1 << 20;
+
+/// The messages of a fan-out that arrived on one WebSocket.
+#[derive(Debug, Default)]
+struct Deliveries {
+    /// The beginning of the message that is being received.
+    current: Vec<u8>,
+    /// Messages that the worker has yet to take.
+    complete: VecDeque<Vec<u8>>,
 }
 
 /// An open WebSocket.
@@ -80,7 +112,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(agreed: Agreed) -> Socket {
+    pub(super) fn new(agreed: Agreed, is_fan_out: bool) -> Socket {
         let deflate = agreed.deflate.map(|it| Box::new(Deflate::new(it)));
         Socket {
             frames: Frames::new(deflate.is_some()),
@@ -89,7 +121,10 @@ impl Socket {
             control: Vec::new(),
             outgoing: None,
             message_bytes: 0,
-            incoming: Incoming::default(),
+            incoming: Incoming {
+                deliveries: is_fan_out.then(Box::default),
+                ..Incoming::default()
+            },
             is_last: false,
             keys: MaskKeys::new(),
         }
@@ -98,7 +133,18 @@ impl Socket {
     /// Returns true if another message can be sent.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == SocketPhase::Open && !self.incoming.is_awaited
+        self.is_open() && !self.incoming.is_awaited
+    }
+
+    /// Returns true if no side has closed the WebSocket.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == SocketPhase::Open
+    }
+
+    /// Removes and returns the oldest message that was not taken, if the load is a fan-out.
+    pub(super) fn take_delivery(&mut self) -> Option<Vec<u8>> {
+        self.incoming.deliveries.as_mut()?.complete.pop_front()
     }
 
     /// Returns true if a message awaits its response.
@@ -124,7 +170,7 @@ impl Socket {
             status: None,
             first_byte: self.incoming.first_byte,
             bytes: self.incoming.bytes,
-            body_bytes: self.incoming.body.length(),
+            body_bytes: self.incoming.payload_bytes,
         }
     }
 
@@ -151,7 +197,8 @@ impl Socket {
         });
         self.message_bytes = (header_bytes(length) + length) as u64;
         let incoming = &mut self.incoming;
-        (incoming.is_awaited, incoming.first_byte, incoming.bytes) = (true, None, 0);
+        (incoming.is_awaited, incoming.first_byte) = (true, None);
+        (incoming.bytes, incoming.payload_bytes) = (0, 0);
         incoming.body.start(expected);
         self.message_bytes
     }
@@ -234,8 +281,12 @@ impl Socket {
     ) -> Result<Option<SocketStep>, Violation> {
         let incoming = &mut self.incoming;
         match event {
-            SocketEvent::Data(piece) => incoming.add(piece, now),
+            SocketEvent::Data(piece) => {
+                incoming.count(piece);
+                incoming.add(piece, now);
+            }
             SocketEvent::Compressed { bytes, is_binary } => {
+                incoming.count(bytes);
                 if let Some(deflate) = &mut self.deflate {
                     deflate.inflate(bytes, is_binary, &mut |piece| incoming.add(piece, now))?;
                 }
@@ -259,6 +310,11 @@ impl Socket {
     /// The event of a complete message from the server. It ends the exchange in flight, if there is
     /// one.
     fn message_event(&mut self, now: Nanos, expected: &Expectations) -> EventKind {
+        if let Some(deliveries) = &mut self.incoming.deliveries {
+            let message = std::mem::take(&mut deliveries.current);
+            deliveries.complete.push_back(message);
+            return EventKind::Unawaited;
+        }
         if !std::mem::take(&mut self.incoming.is_awaited) {
             return EventKind::Unawaited;
         }

@@ -38,7 +38,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 return;
             }
             EventKind::Unawaited => {
-                self.sink.message_unawaited(now);
+                self.message_arrived(index, slot, now);
                 return;
             }
             EventKind::SocketEnded(fault) => {
@@ -105,6 +105,61 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.timers.gaps.set(slot, now + timeout);
             }
         }
+    }
+
+    /// Handles a message on this slot that no exchange awaits, unless a fan-out does.
+    pub(super) fn message_arrived(&mut self, index: u32, slot: u32, now: Nanos) {
+        let stream = self.dispatcher.slot(slot).stream();
+        let session = self.connections[index].session_mut();
+        let message = session.and_then(|session| session.carrier.take_delivery(stream));
+        let found = match (&mut self.fan_out, message) {
+            (Some(fan_out), Some(message)) => {
+                let (dispatcher, requests) = (&self.dispatcher, &self.spec.requests);
+                fan_out.deliver(slot, &message, |slot| {
+                    let taken = dispatcher.slot(slot);
+                    let is_sent = taken.phase() == Some(RequestPhase::InFlight);
+                    let request = taken.request(requests).filter(|_| is_sent)?;
+                    Some(request.http1().to_vec())
+                })
+            }
+            _ => None,
+        };
+        let Some((sender, is_complete)) = found else {
+            self.sink.message_unawaited(now);
+            return;
+        };
+        let pending = self.dispatcher.slot(sender).pending();
+        let is_settling = pending.is_some_and(|pending| pending.is_settling);
+        let is_measured = !is_settling && self.sink.recorder.is_measured_at(now);
+        self.sink.websocket.deliveries += u64::from(is_measured);
+        if let Some(times) = &mut self.event_times {
+            let counts = EventCounts {
+                events: 1,
+                ..EventCounts::default()
+            };
+            let arrived = times.arrived(sender, counts, now);
+            self.sink.recorder.events_arrived(now, is_settling, arrived);
+        }
+        if is_complete {
+            self.end_broadcast(sender, Outcome::Ok, now);
+        }
+    }
+
+    /// Ends a message of a fan-out. Its connection stays open.
+    pub(super) fn end_broadcast(&mut self, slot: u32, outcome: Outcome, now: Nanos) {
+        if let Some(fan_out) = &mut self.fan_out {
+            let lost = fan_out.end(|it| it == slot);
+            let is_measured = self.sink.recorder.is_measured_at(now);
+            self.sink.websocket.deliveries_lost += u64::from(lost) * u64::from(is_measured);
+        }
+        let taken = self.dispatcher.slot(slot);
+        let (index, stream) = (taken.connection, taken.stream());
+        if let Some(session) = self.connections[index].session_mut() {
+            session.has_served = true;
+            session.carrier.end_fan_out(stream);
+        }
+        self.record_end(slot, outcome, None, now);
+        self.dispatcher.set_free(slot, now);
     }
 
     /// Handles a complete response: the exchange ends or follows a redirect, and the connection is

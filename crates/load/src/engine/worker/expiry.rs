@@ -74,7 +74,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let waits_alone = phase == Some(RequestPhase::Waiting)
             && entry.link.state.is_being_made()
             && self.dispatcher.occupancy(index).waiting == 1;
-        if is_in_flight && entry.is_multiplexed() {
+        // The connection of a message that was sent completely can carry the next one.
+        if is_in_flight && self.fan_out.is_some() && entry.link.is_all_sent() {
+            self.end_broadcast(slot, outcome, now);
+        } else if is_in_flight && entry.is_multiplexed() {
             self.on_stream_timeout(slot, outcome, now);
         } else if is_in_flight || waits_alone {
             self.fail(index, outcome, None, now);

@@ -28,7 +28,7 @@
 //! | the exchange ends | `ending` |
 //! | the connection ends, with what becomes of its exchanges | `closing` |
 //!
-//! Scripts, journeys, placeholders and cookies are hooks in separate files.
+//! Scripts, journeys, placeholders, cookies and fan-out are hooks in separate files.
 
 mod address_book;
 mod body_waits;
@@ -44,6 +44,7 @@ mod ending;
 mod event_times;
 mod events;
 mod expiry;
+mod fan_out;
 mod journeys;
 mod pace;
 mod preconnect;
@@ -78,6 +79,7 @@ use self::connections::Connections;
 use self::cookies::UserCookies;
 use self::dispatcher::{ConnectionView, Dispatcher};
 use self::event_times::EventTimes;
+use self::fan_out::FanOut;
 use self::journeys::Journeys;
 use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
@@ -146,9 +148,11 @@ pub(crate) struct Worker<'run, T> {
     cookies: Option<Box<UserCookies>>,
     /// Times of the events of streamed responses, if responses are streams.
     event_times: Option<Box<EventTimes>>,
+    /// The messages in flight, if the load is a fan-out.
+    fan_out: Option<Box<FanOut>>,
     /// The pauses of the virtual users, if they have any.
     think_times: Option<Box<ThinkTimes>>,
-    /// True if a script or think times decide when users send requests.
+    /// True if a script, think times or a fan-out decide when users send requests.
     are_users_controlled: bool,
     /// State of redirects; `None` if the load follows no redirects.
     redirects: Option<Box<Redirects>>,
@@ -220,7 +224,10 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             renderer: Renderer::new(spec, shard).map(Box::new),
             cookies: UserCookies::new(spec, slots).map(Box::new),
             event_times: (streams > 0).then(|| Box::new(EventTimes::new(streams))),
-            are_users_controlled: spec.think.is_some() || spec.journey.is_some(),
+            fan_out: spec.fan_out.map(|it| Box::new(FanOut::new(it))),
+            are_users_controlled: spec.think.is_some()
+                || spec.journey.is_some()
+                || spec.fan_out.is_some(),
             think_times: ThinkTimes::new(spec, shard, slots).map(Box::new),
             redirects: Redirects::new(spec, slots).map(Box::new),
             inspects_responses: false,
@@ -273,7 +280,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         counter.begin(&mut self.sink.recorder);
         let now = self.transport.sockets().now();
         self.meter.gap(Nanos::ZERO, now);
-        if let Pace::Closed { .. } = self.dispatcher.pace {
+        if !matches!(self.dispatcher.pace, Pace::Open(_)) {
             // A late start must not count as wait time for connections that are already open.
             self.dispatcher.eligible_since = now;
         }
@@ -310,6 +317,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             }
             if self.are_users_controlled {
                 self.end_think_times(now);
+                self.reopen_receivers(now);
             }
             if let Some(book) = &mut self.addresses
                 && book.take_changes(&self.targets, &mut self.sink.addresses)

@@ -11,6 +11,8 @@ use crate::values::shard::Shard;
 pub(super) enum Pace<'run> {
     /// A request starts as soon as a slot is free, up to `left` more times.
     Closed { left: u64 },
+    /// A request starts as soon as no other is in flight, up to `left` more times.
+    OneAtATime { left: u64 },
     /// Requests are due on a schedule.
     Open(Box<ArrivalSchedule>),
     /// Requests come from a log.
@@ -22,7 +24,7 @@ impl Pace<'_> {
     #[inline]
     pub(super) fn is_scheduled(&self) -> bool {
         match self {
-            Pace::Closed { .. } => false,
+            Pace::Closed { .. } | Pace::OneAtATime { .. } => false,
             Pace::Open(_) => true,
             Pace::Recorded(feed) => feed.is_scheduled(),
         }
@@ -64,7 +66,7 @@ pub(super) fn pace(
                 (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),
                 (None, LoadCourse::Whole) => MeasuredPart::EndedFrom(spec.span.warmup),
             };
-            (Pace::Closed { left }, measured)
+            (closed(spec, left), measured)
         }
         LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
@@ -79,12 +81,20 @@ pub(super) fn pace(
     }
 }
 
+fn closed(spec: &LoadSpec, left: u64) -> Pace<'static> {
+    match spec.fan_out {
+        Some(_) => Pace::OneAtATime { left },
+        None => Pace::Closed { left },
+    }
+}
+
 /// Returns the source of a worker's start times for a settling part that begins at `begin`. In an
 /// open loop, the settling part has a separate schedule, so that every arrival of the load's
 /// schedule is counted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace<'static> {
     match &spec.model {
-        LoopModel::Closed | LoopModel::Recorded => Pace::Closed { left: u64::MAX },
+        LoopModel::Closed => closed(spec, u64::MAX),
+        LoopModel::Recorded => Pace::Closed { left: u64::MAX },
         LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
                 requests: u64::MAX,

@@ -26,6 +26,8 @@ use crate::socket::{Close, Sockets};
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
+/// Maximum number of a fan-out's lost connections that are opened at the same time.
+const REOPENED_MAX: u32 = 256;
 
 impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Number of connections to open before the load: the number that the load begins with.
@@ -37,6 +39,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             spec.transport.keepalive && self.targets.count() == 1 && self.script.is_none();
         if !spec.transport.preconnect || !can_preconnect {
             return 0;
+        }
+        if self.fan_out.is_some() {
+            return self.dispatcher.primary_count;
         }
         let used = match (spec.span.requests, spec.span.warmup, &self.dispatcher.pace) {
             (Some(_), Nanos::ZERO, Pace::Closed { left }) => *left,
@@ -153,6 +158,15 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.connect(index, now);
         }
         lost.len() as u32
+    }
+
+    /// Opens the lost connections of a fan-out again, because a closed loop doesn't use all of them.
+    pub(super) fn reopen_receivers(&mut self, now: Nanos) {
+        if let Some(fan_out) = &mut self.fan_out
+            && fan_out.is_reopening_due(now)
+        {
+            self.reopen(REOPENED_MAX, now);
+        }
     }
 
     /// Returns the worker that begins the load: a new one with the open connections. The worker

@@ -180,7 +180,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         self.meter.gap(slice.from, now);
         self.dispatcher.eligible_since = match self.dispatcher.pace {
             // A late start must not count as wait time for connections that are already open.
-            Pace::Closed { .. } => now,
+            Pace::Closed { .. } | Pace::OneAtATime { .. } => now,
             Pace::Open(_) | Pace::Recorded(_) => slice.from,
         };
         self.end = slice.end();

@@ -4,7 +4,7 @@ use prony_record::Nanos;
 
 use super::Worker;
 use super::pace::Pace;
-use crate::carrier::{ConnectionState, Transport};
+use crate::carrier::{Carrier, ConnectionState, Transport};
 use crate::socket::{Close, Sockets};
 
 /// Number of starts in a closed loop for which one clock reading serves, because they take less than
@@ -68,11 +68,31 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if self.are_users_controlled {
             return match self.script {
                 Some(_) => self.ask_users(now),
+                None if self.fan_out.is_some() => self.take_broadcast(),
                 None => self.take_rested(now),
             };
         }
         let (slot, request) = self.take_listed()?;
         self.dispatcher.advance_list(slot);
+        Some((slot, request))
+    }
+
+    /// Takes the next message of a fan-out, with the slot that sends it.
+    pub(super) fn take_broadcast(&mut self) -> Option<(u32, u32)> {
+        let (slot, request) = self.take_listed()?;
+        self.dispatcher.advance_list(slot);
+        let slots = self.dispatcher.slots.iter().map(|slot| {
+            let session = self.connections[slot.connection].session();
+            session.is_some_and(|session| session.carrier.receives_deliveries(slot.stream()))
+        });
+        let open = Vec::from_iter(slots);
+        let dispatcher = &self.dispatcher;
+        if let Some(fan_out) = &mut self.fan_out {
+            // A message may have ended with its connection.
+            let lost = fan_out.end(|slot| dispatcher.slot(slot).pending().is_none());
+            self.sink.websocket.deliveries_lost += u64::from(lost);
+            fan_out.begin(slot, open);
+        }
         Some((slot, request))
     }
 

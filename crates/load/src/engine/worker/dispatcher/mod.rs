@@ -271,7 +271,16 @@ impl<'run> Dispatcher<'run> {
                     Some(None)
                 }
             }
+            Pace::OneAtATime { left } => {
+                (*left > 0 && self.pending_count == 0).then(|| Some(self.all_free_since()))
+            }
         }
+    }
+
+    /// Time at which the last of the free slots became free.
+    fn all_free_since(&self) -> Nanos {
+        let last = self.free.back().map(|slot| self.slot(*slot).free_since);
+        last.unwrap_or_default().max(self.eligible_since)
     }
 
     /// Time of the next scheduled request, if a slot is free; otherwise [`Nanos::MAX`].
@@ -287,7 +296,7 @@ impl<'run> Dispatcher<'run> {
     pub(super) fn next_scheduled(&self) -> Nanos {
         match &self.pace {
             Pace::Open(schedule) => schedule.peek().unwrap_or(Nanos::MAX),
-            Pace::Closed { .. } | Pace::Recorded(_) => Nanos::MAX,
+            Pace::Closed { .. } | Pace::OneAtATime { .. } | Pace::Recorded(_) => Nanos::MAX,
         }
     }
 
@@ -306,12 +315,12 @@ impl<'run> Dispatcher<'run> {
     pub(super) fn advance_pace(&mut self, intended: Nanos, spec: &LoadSpec) {
         match &mut self.pace {
             Pace::Open(schedule) => schedule.advance(),
-            Pace::Closed { left }
+            Pace::Closed { left } | Pace::OneAtATime { left }
                 if spec.span.requests.is_some() && intended >= spec.span.warmup =>
             {
                 *left -= 1
             }
-            Pace::Closed { .. } | Pace::Recorded(_) => {}
+            Pace::Closed { .. } | Pace::OneAtATime { .. } | Pace::Recorded(_) => {}
         }
     }
 
@@ -464,7 +473,7 @@ impl<'run> Dispatcher<'run> {
     #[inline]
     pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
         match &self.pace {
-            Pace::Closed { left } => *left == 0,
+            Pace::Closed { left } | Pace::OneAtATime { left } => *left == 0,
             Pace::Open(schedule) => schedule.peek().is_none() && spec.span.requests.is_some(),
             Pace::Recorded(feed) => feed.is_exhausted(),
         }

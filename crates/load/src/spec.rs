@@ -93,6 +93,8 @@ pub(crate) struct TransportOptions {
     pub(crate) replaces_addresses: bool,
     /// True if connections are only opened and closed.
     pub(crate) tcp_only: bool,
+    /// True if each connection is opened at its time on a schedule.
+    pub(crate) is_scheduled: bool,
     /// True if connections are opened before the load begins, where possible.
     pub(crate) preconnect: bool,
     /// True if closed loops may gather responses before they handle them.
@@ -371,6 +373,7 @@ impl LoadSettings {
                 protocols,
                 keepalive: settings.reuses_connections() && !all_close,
                 tcp_only: settings.tcp_only,
+                is_scheduled: self.connection_rate.is_some(),
                 requests_per_connection: settings.requests_per_connection.unwrap_or(u64::MAX),
                 replaces_addresses: settings.resolve_every.is_some(),
                 connection_lifetime: settings.connection_lifetime.map(Nanos::from),
@@ -431,11 +434,11 @@ impl LoadSpec {
     }
 
     /// Opens the load's connections before it begins, while the caller still waits for the start;
-    /// see [`crate::run_at`]. This has no effect if connections are not kept alive, if the load's
-    /// list names several servers, or if a script chooses the requests. Connections are then opened
-    /// when the first requests are due.
+    /// see [`crate::run_at`]. This has no effect if connections are not kept alive or are opened on a
+    /// schedule, if the load's list names several servers, or if a script chooses the requests.
+    /// Connections are then opened when the first requests are due.
     pub fn open_before_start(&mut self) {
-        self.transport.preconnect = true;
+        self.transport.preconnect = !self.transport.is_scheduled;
     }
 
     /// Makes a redirect beyond the setting `follow` fail its request, as some clients do. By

@@ -7,6 +7,7 @@ mod bypass_loads;
 mod capacities;
 mod capacity_plans;
 mod compares;
+mod connections;
 mod containers;
 mod cookies;
 mod cpu_quotas;

@@ -132,6 +132,38 @@ fn a_call_fails_by_name_if_the_response_breaks_the_rules() {
                 data(1, b"<html>", END_STREAM),
             ],
         ),
+        ("grpc_no_status", whole(&valid, "99999999999999999999")),
+        ("grpc_no_status", whole(&valid, "-1")),
+        ("grpc_unknown", whole(&valid, "65535")),
+        // The server resets the stream in the middle of a message, or before its status.
+        (
+            "reset",
+            vec![
+                head(1),
+                data(1, &valid[..6], 0),
+                server::reset(1, server::CANCEL),
+            ],
+        ),
+        (
+            "reset",
+            vec![
+                head(1),
+                data(1, &valid, 0),
+                server::reset(1, server::NO_ERROR),
+            ],
+        ),
+        // Neither the escapes nor the position of an explanation matter.
+        (
+            "grpc_unavailable",
+            vec![
+                fields(1, 0, &[GRPC, ("grpc-message", "%f")]),
+                fields(
+                    1,
+                    END_STREAM,
+                    &[("grpc-status", "14"), ("grpc-message", "%%%")],
+                ),
+            ],
+        ),
         // The frames of HTTP/2 themselves are out of order.
         (
             "protocol",

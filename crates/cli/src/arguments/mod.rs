@@ -12,6 +12,7 @@ mod fleet_server;
 mod history;
 mod load;
 mod load_flags;
+mod noise;
 mod origin;
 mod report;
 mod revisions;
@@ -38,6 +39,7 @@ pub(crate) use fleet_server::{DEFAULT_PORT, TokenArgs, UpArgs};
 pub(crate) use history::HistoryArgs;
 pub(crate) use load::LoadArgs;
 pub(crate) use load_flags::LoadArguments;
+pub(crate) use noise::NoiseArgs;
 pub(crate) use origin::{ListenAddress, OriginArgs, QuicListen};
 pub(crate) use report::ReportArgs;
 pub(crate) use revisions::RevisionArgs;
@@ -86,6 +88,8 @@ pub(crate) enum Command {
     Capacity(Box<CapacityArgs>),
     /// Run an experiment: from a plan, or between running servers
     Compare(Box<CompareArgs>),
+    /// Find out which differences this machine can see, and what disturbs it
+    Noise(NoiseArgs),
     /// Find the commit that made a server slower
     Bisect(Box<BisectArgs>),
     /// Write a commented plan to start from

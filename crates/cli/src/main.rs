@@ -61,6 +61,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Load(arguments) => commands::load::run(&arguments),
         Command::Capacity(arguments) => commands::capacity::run(&arguments),
+        Command::Noise(arguments) => commands::noise::run(&arguments),
         Command::Bisect(arguments) => commands::bisect::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Init(arguments) => commands::init::run(&arguments),

@@ -71,6 +71,18 @@ pub struct MachineFacts {
     pub memory_bytes: u64,
     /// CPU frequency governor, such as `performance` or `powersave`.
     pub cpu_governor: Option<String>,
+    /// Revision of the processor's microcode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microcode: Option<String>,
+    /// True if the processor may exceed its nominal frequency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turbo: Option<bool>,
+    /// Use of transparent huge pages: `always`, `madvise` or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transparent_huge_pages: Option<String>,
+    /// Network cards by interface.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network_cards: BTreeMap<String, NetworkCard>,
     /// True if the system runs in a virtual machine.
     pub virtualised: bool,
     /// Availability of hardware counters: `by core`, `by process`, or `none: ` followed by the
@@ -83,6 +95,23 @@ pub struct MachineFacts {
     pub sysctls: BTreeMap<String, String>,
     /// Known vulnerabilities of the processor, with the kernel's mitigation of each.
     pub mitigations: BTreeMap<String, String>,
+}
+
+/// A network card.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NetworkCard {
+    /// Name of the driver.
+    pub driver: String,
+    /// Version of the firmware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Speed of the link, in Mbit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_mbit_per_s: Option<u64>,
+    /// Number of receive queues.
+    pub receive_queues: usize,
+    /// Number of transmit queues.
+    pub transmit_queues: usize,
 }
 
 /// A program of a service.

@@ -13,6 +13,7 @@ mod history;
 mod load;
 mod load_flags;
 mod monitoring;
+mod noise;
 mod origin;
 mod report;
 mod revisions;
@@ -40,6 +41,7 @@ pub(crate) use history::HistoryArgs;
 pub(crate) use load::LoadArgs;
 pub(crate) use load_flags::LoadArguments;
 pub(crate) use monitoring::MonitoringArgs;
+pub(crate) use noise::NoiseArgs;
 pub(crate) use origin::{ListenAddress, OriginArgs, QuicListen};
 pub(crate) use report::ReportArgs;
 pub(crate) use revisions::RevisionArgs;
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Capacity(Box<CapacityArgs>),
     /// Run an experiment: from a plan, or between running servers
     Compare(Box<CompareArgs>),
+    /// Find out which differences this machine can see, and what disturbs it
+    Noise(NoiseArgs),
     /// Find the commit that made a server slower
     Bisect(Box<BisectArgs>),
     /// Write a commented plan to start from

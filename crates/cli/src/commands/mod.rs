@@ -12,6 +12,7 @@ pub(crate) mod history;
 pub(crate) mod init;
 pub(crate) mod load;
 pub(crate) mod manual;
+pub(crate) mod noise;
 pub(crate) mod origin;
 pub(crate) mod report;
 pub(crate) mod runs;

@@ -10,6 +10,7 @@ const COMMANDS: &[&[&str]] = &[
     &["demo"],
     &["load"],
     &["capacity"],
+    &["noise"],
     &["bisect"],
     &["compare"],
     &["init"],

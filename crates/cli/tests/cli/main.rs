@@ -32,6 +32,7 @@ mod limits;
 mod loads;
 mod metrics;
 mod mistakes;
+mod noises;
 mod outputs;
 mod precisions;
 mod printed_reports;

@@ -14,6 +14,7 @@ mod interface;
 mod limits;
 mod listen;
 mod machine;
+mod noise;
 mod offload;
 mod process;
 mod url;
@@ -29,6 +30,7 @@ pub use interface::examine_interface;
 pub use url::{UrlError, examine_url};
 
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
+pub use noise::NoiseWatch;
 pub use process::ProcessError;
 
 /// Name of the report's format, stored as its first field. `schema/` describes the format.

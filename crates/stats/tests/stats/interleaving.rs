@@ -23,8 +23,8 @@ struct Simulated {
     bias: f64,
 }
 
-fn design() -> Design {
-    let blocks = (MachineExperiment::BLOCKS, MachineExperiment::BLOCKS);
+fn design(mode: BlockMode) -> Design {
+    let blocks = (mode.blocks(), mode.blocks());
     let mut setting = Setting::new(&[1.0, 1.0], 0.0, blocks);
     // The margin is so small that it can't hide a false alarm.
     setting.margin = 1e-6;
@@ -32,7 +32,7 @@ fn design() -> Design {
 }
 
 fn simulate(experiment: MachineExperiment, seed: u64) -> Simulated {
-    let (design, mut table) = (design(), AlphaTable::new());
+    let (design, mut table) = (design(experiment.mode), AlphaTable::new());
     let mut draws = Draws::seeded(seed);
     let (mut covered, mut apart, mut width, mut bias) = (0, 0, 0.0, 0.0);
     for _ in 0..EXPERIMENTS {
@@ -113,6 +113,29 @@ fn interleaving_costs_little_on_a_quiet_machine() {
     assert!(relative <= 1.1, "{relative}");
 }
 
+/// Short blocks follow each other without a restart, so their values could be correlated.
+#[test]
+fn intervals_of_short_blocks_cover_on_machines_that_change() {
+    let kinds = [
+        MachineKind::Quiet,
+        MachineKind::Drifting,
+        MachineKind::Jumping,
+        MachineKind::Neighbor,
+    ];
+    for (kind, seed) in kinds.into_iter().zip(201..) {
+        let experiment = MachineExperiment {
+            kind,
+            mode: BlockMode::Running,
+            ratio: SLOWER,
+        };
+        let covered = simulate(experiment, seed).covered.value();
+        assert!(
+            (COVERAGE_MIN..=0.97).contains(&covered),
+            "{experiment:?} {covered}"
+        );
+    }
+}
+
 #[test]
 fn equal_servers_rarely_get_a_verdict() {
     for (mode, seed) in [(BlockMode::Sequential, 105), (BlockMode::Interleaved, 106)] {
@@ -134,7 +157,7 @@ fn equal_servers_rarely_get_a_verdict() {
 /// differences between starts.
 #[test]
 fn the_interval_from_rounds_alone_misses_too_often() {
-    let (design, mut table) = (design(), AlphaTable::new());
+    let (design, mut table) = (design(BlockMode::Interleaved), AlphaTable::new());
     let experiment = MachineExperiment {
         kind: MachineKind::Quiet,
         mode: BlockMode::Interleaved,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    Distribution, IntervalRefusal, LoadHistory, Nanos, RandomSequence, coarse_time_of,
+    Distribution, IntervalRefusal, LoadHistory, Nanos, RandomSequence, Record, coarse_time_of,
 };
-use prony_stats::within_run::{Precision, PrecisionWatch, RunSample, precision_intervals};
+use prony_stats::within_run::{
+    Precision, PrecisionWatch, RunSample, plain_intervals, precision_intervals,
+};
 
 /// A queue with one server and Poisson arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -294,4 +296,46 @@ fn intervals_cover_the_truth_in_many_simulated_loads() {
         }
     }
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Coverage of the intervals that loads show without `--precision`. They end at a fixed time, so
+/// nothing selects lucky ones, but short loads have few batches.
+#[test]
+#[ignore = "takes a minute"]
+fn plain_intervals_of_loads_with_a_fixed_length() {
+    let runs = std::env::var("SIMULATED_RUNS").map_or(300, |runs| runs.parse().unwrap());
+    for queue in QUEUES {
+        let long = long_run(queue, 100_000);
+        for half_seconds in [20, 60, 240] {
+            let mut counts = BTreeMap::<String, (u32, u32)>::new();
+            for run in 0..runs {
+                let mut simulation = Simulation::new(queue, 1_000 * run + 29);
+                let (mut history, mut all) = (LoadHistory::default(), Distribution::new());
+                for index in 0..half_seconds {
+                    simulation.half_second(index, &mut history, &mut all);
+                }
+                let mut record = Record {
+                    history,
+                    ..Record::default()
+                };
+                record.keep_distribution("response_time", &all);
+                for interval in plain_intervals(&record) {
+                    let truth = truth(queue, &interval.metric, &long);
+                    let Some((low, high)) = interval.low.zip(interval.high) else {
+                        continue;
+                    };
+                    let count = counts.entry(interval.metric).or_default();
+                    count.0 += 1;
+                    count.1 += u32::from(low <= truth && truth <= high);
+                }
+            }
+            for (metric, (shown, covered)) in counts {
+                let share = 100.0 * f64::from(covered) / f64::from(shown);
+                println!(
+                    "{queue:?} {} s {metric}: {share:.1}% of {shown} shown",
+                    half_seconds / 2
+                );
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use prony_load::flag_of;
 use prony_machine::profile::MachineProfile;
-use prony_plan::Plan;
+use prony_plan::{Interleave, Plan};
 use prony_record::redact;
 
 use self::servers::{AbortKeys, ComparedServers, SearchKeys};
@@ -48,6 +48,10 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
                 judge: &arguments.judge,
                 bodies: arguments.run.bodies,
                 abort: abort_keys(arguments),
+                has_own_slices: arguments
+                    .run
+                    .interleave
+                    .is_some_and(|it| it != Interleave::Auto),
                 search: search_keys(arguments),
             };
             let settings = &arguments.load.settings;

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use prony_experiment::interleaving::decide;
 use prony_load::{LoadSettings, split_url};
 use prony_plan::abort_rules::AbortRules;
-use prony_plan::{BodyComparison, Plan, VARIANTS_MAX};
+use prony_plan::{BodyComparison, Interleave, Plan, VARIANTS_MAX};
 use prony_record::quantity::time_text;
 use prony_record::truncated;
 use prony_stats::Metric;
@@ -43,6 +44,8 @@ pub(crate) struct ComparedServers<'a> {
     pub(crate) bodies: Option<BodyComparison>,
     /// Conditions that end the experiment.
     pub(crate) abort: AbortKeys<'a>,
+    /// True if the command line sets the length of slices, or has none.
+    pub(crate) has_own_slices: bool,
     /// The goals and limits of capacity searches.
     pub(crate) search: SearchKeys<'a>,
 }
@@ -131,8 +134,40 @@ pub(crate) fn plan(given: ComparedServers<'_>, settings: &LoadSettings) -> Resul
         Some(names) => rename(&mut servers, names)?,
         None => make_names_unique(&mut servers),
     }
-    let text = plan_text(&servers, given, settings)?;
-    composed_plan::read(&text, "servers.toml")
+    let compose = |blocks| {
+        let text = plan_text(&servers, given, settings, blocks)?;
+        composed_plan::read(&text, "servers.toml")
+    };
+    if has_short_blocks(given, settings) {
+        let plan = compose(BlockLength::Short)?;
+        if decide(&plan, Interleave::Auto).is_interleaved() {
+            return Ok(plan);
+        }
+    }
+    compose(BlockLength::Default)
+}
+
+/// Length of the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BlockLength {
+    /// That of any plan.
+    Default,
+    /// That of running servers whose loads are interleaved. Nothing restarts between their blocks, so
+    /// what varies between starts is in no interval, and short blocks are as good as long ones.
+    Short,
+}
+
+/// Keys of `[trials]` for short blocks.
+const SHORT_BLOCKS: &str =
+    "duration = \"1200ms\"\nwarmup = \"300ms\"\nblocks = { min = 5, max = 30 }";
+
+/// Returns true if the blocks may be short: the load has no length of its own, and no p99, which
+/// needs many requests in each block, gets a verdict.
+fn has_short_blocks(given: ComparedServers<'_>, settings: &LoadSettings) -> bool {
+    let is_open = settings.rate.is_some() || !settings.stages.is_empty();
+    let has_length = settings.duration.is_some() || settings.requests.is_some() || is_open;
+    let is_judged_by_p99 = given.judge.iter().any(|metric| metric.is_p99());
+    !has_length && !is_judged_by_p99 && !given.has_own_slices && given.search.goal.is_empty()
 }
 
 /// Parses the URL of a server. To check all parts of the URL, resolves a load with it.
@@ -248,6 +283,7 @@ fn plan_text(
     servers: &[ComparedServer],
     given: ComparedServers<'_>,
     settings: &LoadSettings,
+    blocks: BlockLength,
 ) -> Result<String, Failure> {
     let has_credentials = servers.iter().any(|server| server.credentials.is_some());
     let level = |server: &ComparedServer| {
@@ -270,7 +306,12 @@ fn plan_text(
     if has_credentials {
         load.insert("user".to_owned(), Value::from("{{ server.user }}"));
     }
-    let (trials, given_keys) = settings_tables(settings)?;
+    let (mut trials, given_keys) = settings_tables(settings)?;
+    if blocks == BlockLength::Short {
+        for (key, value) in SHORT_BLOCKS.parse::<Table>().map_err(Failure::wrong)? {
+            trials.entry(key).or_insert(value);
+        }
+    }
     // Credentials for every server replace the credentials of individual servers.
     load.extend(given_keys);
     if let Some(rule) = given.bodies {
@@ -348,6 +389,7 @@ mod tests {
             judge: &[],
             bodies: None,
             abort: AbortKeys::default(),
+            has_own_slices: false,
             search: SearchKeys::default(),
         };
         plan(given, settings)
@@ -426,6 +468,24 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_interleaved_servers_are_short_unless_the_load_has_a_length() {
+        let urls = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+        let length = |settings: &LoadSettings| {
+            let trials = compared(&urls, None, settings).unwrap().trials;
+            (trials.duration.as_millis(), trials.blocks_max)
+        };
+        let mut settings = LoadSettings::default();
+        assert_eq!(length(&settings), (1_200, 30));
+        settings.think = "5ms".parse().ok();
+        assert_eq!(length(&settings), (10_000, 15));
+        let timed = LoadSettings {
+            duration: Some(Duration::from_secs(3)),
+            ..LoadSettings::default()
+        };
+        assert_eq!(length(&timed), (3_000, 15));
+    }
+
+    #[test]
     fn strangers_and_relative_sockets_are_refused() {
         let refused = |urls: &[&str]| plain(urls, None).unwrap_err().to_string();
         assert!(refused(&["http://8.8.8.8/", "http://127.0.0.1/"]).contains("--public"));
@@ -443,6 +503,7 @@ mod tests {
             judge: &[Metric::P99Us, Metric::RatePerS],
             bodies: None,
             abort: AbortKeys::default(),
+            has_own_slices: false,
             search: SearchKeys::default(),
         };
         let plan = plan(given, &LoadSettings::default()).unwrap();

@@ -74,6 +74,11 @@ fn machine() -> MachineFacts {
             &read_small_file("/proc/meminfo").unwrap_or_default(),
         ),
         cpu_governor: read_small_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        microcode: cpu.microcode,
+        turbo: turbo(),
+        transparent_huge_pages: read_small_file("/sys/kernel/mm/transparent_hugepage/enabled")
+            .and_then(|text| chosen(&text)),
+        network_cards: super::network_cards::network_cards(),
         virtualised: cpu.virtualised,
         hardware_counters: String::new(),
         open_files: (limits.current, limits.maximum),
@@ -93,6 +98,20 @@ pub(crate) struct CpuFacts {
     pub(crate) model: String,
     pub(crate) cores: usize,
     pub(crate) virtualised: bool,
+    pub(crate) microcode: Option<String>,
+}
+
+/// Returns true if turbo is on; `None` if the kernel doesn't report it.
+fn turbo() -> Option<bool> {
+    let folder = Path::new("/sys/devices/system/cpu");
+    let off = read_small_file(folder.join("intel_pstate/no_turbo")).map(|text| text == "0");
+    off.or_else(|| read_small_file(folder.join("cpufreq/boost")).map(|text| text == "1"))
+}
+
+/// Returns the choice in brackets, as in `always [madvise] never`.
+fn chosen(choices: &str) -> Option<String> {
+    let (_, rest) = choices.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
 }
 
 /// Parses `/proc/cpuinfo`.
@@ -112,6 +131,7 @@ pub(crate) fn cpu_facts(text: &str) -> CpuFacts {
             .filter(|line| line.starts_with("processor"))
             .count(),
         virtualised: flags.split_whitespace().any(|flag| flag == "hypervisor"),
+        microcode: field("microcode").map(str::to_owned),
     }
 }
 
@@ -194,5 +214,19 @@ mod tests {
             "Debian 12"
         );
         assert_eq!(distribution(""), "");
+    }
+
+    #[test]
+    fn the_choice_in_brackets_is_read() {
+        let choice = |text| super::chosen(text);
+        assert_eq!(choice("always [madvise] never").as_deref(), Some("madvise"));
+        assert_eq!(choice("always"), None);
+    }
+
+    #[test]
+    fn microcode_is_read_where_the_kernel_names_it() {
+        let facts = super::cpu_facts("processor\t: 0\nmicrocode\t: 0xb0\n");
+        assert_eq!(facts.microcode.as_deref(), Some("0xb0"));
+        assert_eq!(super::cpu_facts("processor\t: 0\n").microcode, None);
     }
 }

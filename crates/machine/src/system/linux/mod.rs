@@ -4,6 +4,7 @@ mod facts;
 mod follow;
 pub(crate) mod hardware;
 pub(crate) mod kernel_log;
+mod network_cards;
 mod sampler;
 mod service_history;
 

@@ -100,6 +100,9 @@ const SETTLING_S: f64 = SLICE_S / 10.0;
 /// Number of rounds that take as long as two sequential trials, including settling parts and
 /// drains.
 const ROUNDS: u32 = 35;
+/// Rounds and warm-up of the blocks of running servers.
+const RUNNING_ROUNDS: u32 = 5;
+const RUNNING_WARMUP_S: f64 = 0.3;
 const TRIAL_S: f64 = 10.0;
 const BLOCKS: u32 = 6;
 
@@ -108,6 +111,17 @@ const BLOCKS: u32 = 6;
 pub enum BlockMode {
     Sequential,
     Interleaved,
+    /// Short interleaved blocks of servers that run all the time.
+    Running,
+}
+
+impl BlockMode {
+    pub fn blocks(self) -> u32 {
+        match self {
+            BlockMode::Running => 3 * BLOCKS,
+            BlockMode::Sequential | BlockMode::Interleaved => BLOCKS,
+        }
+    }
 }
 
 /// Two servers on one machine. The first is the baseline.
@@ -126,23 +140,29 @@ pub struct MachineResult {
 }
 
 impl MachineExperiment {
-    pub const BLOCKS: u32 = BLOCKS;
-
     pub fn run(&self, draws: &mut Draws) -> MachineResult {
         let mut machine = Machine::new(self.kind, draws);
         let mut result = MachineResult {
             trials: Trials::new(),
             rounds: [RoundValues::new(), RoundValues::new()],
         };
-        for block in 1..=BLOCKS {
+        for block in 1..=self.mode.blocks() {
             let rates = [1.0, self.ratio].map(|ratio| {
-                let start = (START_DEVIATION * draws.normal()).exp();
+                let start = match self.mode {
+                    BlockMode::Running => 1.0,
+                    _ => (START_DEVIATION * draws.normal()).exp(),
+                };
                 RATE * ratio * start
             });
             let values = match self.mode {
                 BlockMode::Sequential => sequential(&mut machine, rates, draws),
-                BlockMode::Interleaved => {
-                    interleaved(&mut machine, rates, (block, &mut result.rounds), draws)
+                BlockMode::Interleaved | BlockMode::Running => {
+                    let plan = match self.mode {
+                        BlockMode::Running => (RUNNING_WARMUP_S, RUNNING_ROUNDS),
+                        _ => (WARMUP_S, ROUNDS),
+                    };
+                    let rounds = (block, &mut result.rounds);
+                    interleaved(&mut machine, rates, plan, rounds, draws)
                 }
             };
             for (variant, rate) in values.into_iter().enumerate() {
@@ -183,12 +203,13 @@ fn sequential(machine: &mut Machine, rates: [f64; 2], draws: &mut Draws) -> [f64
 fn interleaved(
     machine: &mut Machine,
     rates: [f64; 2],
+    (warmup_s, round_count): (f64, u32),
     (block, rounds): (u32, &mut [RoundValues; 2]),
     draws: &mut Draws,
 ) -> [f64; 2] {
-    machine.advance(2.0 * WARMUP_S, draws);
+    machine.advance(2.0 * warmup_s, draws);
     let mut sums = [0.0; 2];
-    for round in 0..ROUNDS {
+    for round in 0..round_count {
         for variant in order(draws) {
             let rate = rates[variant];
             machine.advance(SETTLING_S, draws);

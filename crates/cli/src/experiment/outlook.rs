@@ -127,6 +127,7 @@ fn blocks_of(forecast: &Forecast) -> String {
 pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> BlockTime {
     match resolve_variants(plan, &|_| None) {
         Ok(variants) => match BlockTime::of(&variants, mode) {
+            block_time @ BlockTime::Unknown(UnknownTime::Log) => block_time,
             BlockTime::Unknown(_) => BlockTime::NeedsProbe,
             block_time => block_time,
         },
@@ -199,6 +200,7 @@ fn trial_length(plan: &Plan) -> String {
     }
     let load = first.as_ref().ok().map(|resolved| &resolved.load.settings);
     let warmup = span(load.map_or(plan.trials.warmup, |load| load.warmup()));
+    let replays = load.is_some_and(|load| load.replay.is_some());
     let requests = load.and_then(|load| load.requests).map(number::count);
     let duration = load.map_or(Some(plan.trials.duration), |load| load.duration);
     let measures = match (requests, duration.map(span)) {
@@ -206,6 +208,7 @@ fn trial_length(plan: &Plan) -> String {
             format!("measures {requests} requests, for at most {most},")
         }
         (Some(requests), None) => format!("measures {requests} requests"),
+        (None, None) if replays => "replays the log".to_owned(),
         (None, duration) => format!("measures {}", duration.unwrap_or_default()),
     };
     format!("{measures} after {warmup} of warm-up")

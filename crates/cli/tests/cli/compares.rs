@@ -551,3 +551,39 @@ fn a_plan_compares_versions_of_http_on_one_port_number() {
         assert_eq!(record["totals"]["failed"], 0, "{trial}");
     }
 }
+
+#[test]
+fn the_same_log_is_replayed_against_each_variant() {
+    let workdir = Workdir::new();
+    let line = |it: usize| {
+        format!(
+            "10.0.0.{} - - [10/Oct/2000:13:55:3{} +0000] \"GET /bytes/{it} HTTP/1.1\" 200 5\n",
+            it % 7,
+            it / 200
+        )
+    };
+    workdir.write("access.log", &(0..300).map(line).collect::<String>());
+    let load = "connections = 2\nrate        = 200\nmodel       = \"open\"\n";
+    let length = "warmup   = \"50ms\"\nduration = \"200ms\"\n";
+    assert!(TINY.contains(load) && TINY.contains(length));
+    let plan = TINY.replace(load, "replay = \"access.log\"\nspeed = 4\n");
+    workdir.write("replay.toml", &plan.replace(length, ""));
+    let dry = workdir
+        .run(&["compare", "replay.toml", "--dry-run"])
+        .expect(0);
+    assert!(dry.out.contains("a trial replays the log"), "{}", dry.out);
+    let args = ["compare", "replay.toml", "--out", "out", "--progress=none"];
+    let output = workdir.run(&args);
+    assert!(matches!(output.status, 0 | 1), "{}", output.err);
+    let verdict = workdir.json("out/verdict.json");
+    check_schema("prony.verdict-1.schema.json", &verdict);
+    let compared = verdict["comparisons"].as_array().unwrap();
+    assert_eq!(compared[0]["metric"], "p99_us", "{verdict}");
+    for trial in names(&workdir.path("out/trials")) {
+        let record = workdir.json(&format!("out/trials/{trial}/record.json"));
+        check_schema("prony.record-1.schema.json", &record);
+        assert_eq!(record["totals"]["started"], 300, "{trial}");
+        assert_eq!(record["replay"]["lines"], 300, "{trial}");
+    }
+    assert!(workdir.path("out/includes").exists());
+}

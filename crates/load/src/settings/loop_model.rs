@@ -6,6 +6,7 @@ use prony_record::quantity::{self, HIGHEST_RATE_PER_S};
 use prony_record::{RateProfile, RateStage, StagedRate};
 
 use super::rate::ArrivalRate;
+use super::replay_timing::{ReplaySpeed, ReplayTiming};
 use super::table::LoadSettings;
 use crate::values::error::SettingsError;
 
@@ -18,6 +19,21 @@ impl LoadSettings {
     /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
         self.arrival_rate().is_some() || !self.stages.is_empty() || self.has_recorded_timing()
+    }
+
+    /// Returns the timing of a load that replays a log.
+    pub fn replay_timing(&self) -> ReplayTiming {
+        match (self.speed, self.rate, self.connections) {
+            (Some(speed), _, _) => ReplayTiming::Recorded(speed),
+            (None, Some(_), _) => ReplayTiming::AtRate,
+            (None, None, Some(_)) => ReplayTiming::AsFastAsPossible,
+            (None, None, None) => ReplayTiming::Recorded(ReplaySpeed(1.0)),
+        }
+    }
+
+    /// Returns true if requests are due when the log says.
+    pub fn has_recorded_timing(&self) -> bool {
+        self.replay.is_some() && matches!(self.replay_timing(), ReplayTiming::Recorded(_))
     }
 
     /// The arrival rate of requests or, equally, of connections.

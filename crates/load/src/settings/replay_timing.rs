@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::table::LoadSettings;
 use crate::values::error::SettingsError;
 
 /// Factor by which recorded traffic is faster than it was.
@@ -37,21 +36,4 @@ pub enum ReplayTiming {
     AtRate,
     /// In order, each as soon as a connection is free.
     AsFastAsPossible,
-}
-
-impl LoadSettings {
-    /// Returns the timing of a load that replays a log.
-    pub fn replay_timing(&self) -> ReplayTiming {
-        match (self.speed, self.rate, self.connections) {
-            (Some(speed), _, _) => ReplayTiming::Recorded(speed),
-            (None, Some(_), _) => ReplayTiming::AtRate,
-            (None, None, Some(_)) => ReplayTiming::AsFastAsPossible,
-            (None, None, None) => ReplayTiming::Recorded(ReplaySpeed(1.0)),
-        }
-    }
-
-    /// Returns true if requests are due when the log says.
-    pub fn has_recorded_timing(&self) -> bool {
-        self.replay.is_some() && matches!(self.replay_timing(), ReplayTiming::Recorded(_))
-    }
 }

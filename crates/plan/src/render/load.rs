@@ -674,6 +674,9 @@ fn read_model(
     }
     capacity_load::refuse_keys(table, reader);
     add_lengths(settings, lines, load_context, reader);
+    if settings.has_recorded_timing() {
+        return Some(LoadModel::Open);
+    }
     Some(read_loop(table, given, reader))
 }
 

@@ -6,17 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use prony_record::Nanos;
-
-use super::Worker;
-use super::dispatcher::ConnectionView;
-use super::pace::Pace;
-use crate::carrier::Transport;
-use crate::engine::replay::ReplayFeed;
-use crate::socket::Sockets;
-
-/// Time after which a worker looks for requests again if the reader is too slow for it.
-const POLL_INTERVAL: Nanos = Nanos::from_micros(500);
 /// Stands for no client.
 const NOBODY: u32 = u32::MAX;
 
@@ -189,121 +178,6 @@ impl ReplayUsers {
 fn is_idle(connections: &[ClientConnection], &(index, idled): &(u32, u64), streams: u32) -> bool {
     let connection = &connections[index as usize];
     connection.idled == idled && connection.idle_slots == streams
-}
-
-impl<'run, T: Transport<'run>> Worker<'run, T> {
-    /// Makes the requests of a log the requests of the load.
-    pub(crate) fn with_replay(mut self, feed: Option<ReplayFeed<'run>>) -> Worker<'run, T> {
-        if let Some(feed) = feed {
-            self.dispatcher.pace = Pace::Recorded(Box::new(feed));
-            let streams = self.spec.transport.protocols.streams;
-            let users = ReplayUsers::new(self.dispatcher.primary_count, streams);
-            self.replay = Some(Box::new(users));
-            self.ramp = None;
-        }
-        self
-    }
-
-    /// Starts up to `max` requests of the log that are due. Returns the number of requests started.
-    pub(super) fn start_replayed(&mut self, mut now: Nanos, max: u32) -> u32 {
-        for started in 0..max {
-            if started > 0 {
-                now = self.transport.sockets().now();
-                if now >= self.end {
-                    return started;
-                }
-            }
-            self.collect_idle();
-            let Pace::Recorded(feed) = &mut self.dispatcher.pace else {
-                return started;
-            };
-            feed.refill();
-            let Some(request) = feed.peek().copied() else {
-                return started;
-            };
-            let Some(due) = self.dispatcher.due(now) else {
-                return started;
-            };
-            let Some(slot) = self.take_client_slot(request.client) else {
-                return started;
-            };
-            let intended = due.unwrap_or_else(|| self.free_since(slot, now).min(now));
-            let jar = self.jar_of(slot);
-            let cookies = self.cookies.as_ref();
-            let jar = cookies.map(|cookies| cookies.of(jar, now));
-            if let (Some(renderer), Pace::Recorded(feed)) =
-                (&mut self.renderer, &mut self.dispatcher.pace)
-            {
-                let rendered = renderer.render_logged(request.form, feed.texts(), jar);
-                feed.advance();
-                self.dispatcher.slot_mut(slot).own = rendered;
-            }
-            self.start(slot, request.form, intended, now);
-        }
-        max
-    }
-
-    /// Takes all free slots out of the list of free slots. Those that can carry a request become
-    /// idle slots of their clients.
-    fn collect_idle(&mut self) {
-        while let Some(slot) = self.take_free_slot() {
-            self.dispatcher.set_away(slot);
-            if let Some(replay) = &mut self.replay {
-                replay.set_idle(slot);
-            }
-        }
-    }
-
-    fn take_free_slot(&mut self) -> Option<u32> {
-        let view = ConnectionView {
-            connections: &self.connections,
-            ramp: self.ramp.as_ref(),
-        };
-        let limit = &mut self.sink.streams_limit;
-        self.dispatcher.take_first_slot(None, view, limit)
-    }
-
-    /// Takes an idle slot for a request of this client, if there is one.
-    fn take_client_slot(&mut self, client: u64) -> Option<u32> {
-        loop {
-            let (slot, new_jar) = self.replay.as_mut()?.take(client)?;
-            if let (Some(jar), Some(cookies)) = (new_jar, &mut self.cookies) {
-                cookies.clear(jar);
-            }
-            // The connection may have become unable to carry a request since then. Its slot is then
-            // parked.
-            self.dispatcher.set_free_again(slot);
-            if let Some(slot) = self.take_free_slot() {
-                return Some(slot);
-            }
-        }
-    }
-
-    /// Index of the cookie jar of a slot's user.
-    pub(super) fn jar_of(&self, slot: u32) -> u32 {
-        self.replay
-            .as_ref()
-            .map_or(slot, |replay| replay.jar_of(slot))
-    }
-
-    /// Returns the time at which the next request of the log may be due.
-    pub(super) fn next_replayed(&self, now: Nanos) -> Nanos {
-        let Pace::Recorded(feed) = &self.dispatcher.pace else {
-            return Nanos::MAX;
-        };
-        let has_slot = self
-            .replay
-            .as_ref()
-            .is_some_and(|replay| replay.have_idle())
-            || self.dispatcher.has_free_slot();
-        match feed.peek() {
-            _ if !has_slot || feed.is_exhausted() => Nanos::MAX,
-            Some(next) if feed.is_scheduled() => next.due,
-            Some(_) => now,
-            None if feed.is_scheduled() => now + POLL_INTERVAL + POLL_INTERVAL,
-            None => now + POLL_INTERVAL,
-        }
-    }
 }
 
 #[cfg(test)]

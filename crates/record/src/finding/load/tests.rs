@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::SkippedLines;
 use crate::finding::Severity::{Error, Note, Warning};
 use crate::finding::{Finding, FindingKind, Severity};
 
@@ -159,5 +160,40 @@ fn delays_are_described_with_their_cause() {
          From these times, prony concludes that SYNs were lost; it has not observed where. If the \
          server's listen queue overflows, raise its backlog (on Linux, see net.core.somaxconn); \
          otherwise, look for packet loss on the path."
+    );
+}
+
+#[test]
+fn skipped_lines_of_a_log_are_described_by_reason() {
+    let reasons = vec![
+        SkippedLines {
+            reason: "with a method that is not allowed".to_owned(),
+            lines: 1_200,
+            first: vec![3, 17],
+        },
+        SkippedLines {
+            reason: "longer than 64 KiB".to_owned(),
+            lines: 1,
+            first: vec![40],
+        },
+    ];
+    let skipped = LinesSkipped {
+        skipped: 1_201,
+        lines: 9_000,
+        reasons,
+    };
+    assert_eq!(
+        text(Warning, &skipped),
+        "1,201 of 9,000 lines of the log were not sent: 1,200 with a method that is not allowed \
+         (line 3, 17, …); 1 longer than 64 KiB (line 40)."
+    );
+    let unreadable = LogUnreadable {
+        lines: 41_000,
+        error: "corrupt deflate stream".to_owned(),
+    };
+    assert_eq!(
+        text(Error, &unreadable),
+        "The log could not be read beyond line 41,000 (corrupt deflate stream), so the load ended \
+         there."
     );
 }

@@ -16,7 +16,7 @@ use prony_stats::runs::{self, RunComparison, RunVariant, RunsDocument};
 
 use crate::arguments::GateArgs;
 use crate::ending::{Ending, Failure};
-use crate::output::{Output, report_lost};
+use crate::output::{Output, report_lost, write_output};
 use crate::runs_folder::catalog::{RunState, is_run_folder, list_runs};
 use crate::{runs_folder, terminal};
 
@@ -39,6 +39,7 @@ pub(crate) struct GateSettings {
     strict: bool,
     annotations: bool,
     junit: Option<Output>,
+    badge: Option<Output>,
     summary: Option<PathBuf>,
 }
 
@@ -109,6 +110,7 @@ impl GateSettings {
             strict: arguments.strict,
             annotations: arguments.annotations,
             junit: Output::open("--junit", arguments.junit.as_deref())?,
+            badge: Output::open_file("--badge", arguments.badge.as_deref())?,
             summary: arguments.github.clone(),
         })
     }
@@ -126,6 +128,7 @@ impl GateSettings {
         self.gates.is_empty()
             && self.against.is_none()
             && self.junit.is_none()
+            && self.badge.is_none()
             && self.summary.is_none()
             && !self.annotations
     }
@@ -251,6 +254,7 @@ impl GateSettings {
         if let Some(junit) = self.junit {
             junit.write(&ci::junit(&judged))?;
         }
+        write_output(self.badge, || ci::badge(&judged))?;
         if let Some(path) = &self.summary
             && let Err(failure) = append_summary(path, &ci::summary(&judged))
         {

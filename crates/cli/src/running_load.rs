@@ -42,6 +42,14 @@ impl RunningLoad {
         }
     }
 
+    /// Makes the record so far include the time series. Must be called before the load starts.
+    pub(crate) fn keep_series(&self) {
+        match self {
+            RunningLoad::Here(control, _) => control.keep_series(),
+            RunningLoad::ByAgents(feed) => feed.keep_series(),
+        }
+    }
+
     /// Returns the settings of the load. For a load on agents, they are the unresolved settings
     /// from the command line until an agent reports the resolved ones.
     pub(crate) fn info(&self) -> LoadInfo {

@@ -8,9 +8,9 @@ use prony_experiment::runner::{Interrupt, RunSettings};
 use prony_load::{LoadSpec, NotReady, wait_for_server};
 use prony_plan::Plan;
 use prony_plan::abort_rules::AbortRules;
-use prony_record::{Finding, LoadAbort};
+use prony_record::{Finding, LoadAbort, Record};
 
-use crate::arguments::ProgressFlag;
+use crate::arguments::{MonitoringArgs, ProgressFlag};
 use crate::ending::{Ending, Failure};
 use crate::live::follower::LoadFollower;
 use crate::live::{self, LiveView};
@@ -45,11 +45,20 @@ pub(crate) struct ObservedLoad<'a> {
 }
 
 impl Session {
-    /// Opens a session. `metrics` is the address at which to serve metrics, if any.
-    pub(crate) fn open(flag: ProgressFlag, metrics: Option<&str>) -> Result<Session, Failure> {
+    /// Opens a session without monitoring.
+    pub(crate) fn open(flag: ProgressFlag) -> Result<Session, Failure> {
+        Self::monitored(flag, &MonitoringArgs::default())
+    }
+
+    /// Opens a session that shows its loads to other programs, as `monitoring` says.
+    pub(crate) fn monitored(
+        flag: ProgressFlag,
+        monitoring: &MonitoringArgs,
+    ) -> Result<Session, Failure> {
+        let progress = Arc::new(Progress::new(flag));
         Ok(Session {
-            progress: Arc::new(Progress::new(flag)),
-            metrics: metrics.map(Metrics::serve).transpose()?,
+            metrics: Metrics::open(monitoring, &progress)?,
+            progress,
             stop: OnceLock::new(),
         })
     }
@@ -69,6 +78,13 @@ impl Session {
     /// Returns the served metrics.
     pub(crate) fn metrics(&self) -> Option<&Metrics> {
         self.metrics.as_ref()
+    }
+
+    /// Shows the final results of a load to whoever monitors it.
+    pub(crate) fn end_load(&self, record: &Record) {
+        if let Some(metrics) = &self.metrics {
+            metrics.end_load(record);
+        }
     }
 
     /// Returns true if the live view or the metrics show interim results of loads. Merging them

@@ -43,7 +43,7 @@ impl Plan {
 
     /// Returns the paths of the copied files, relative to the experiment's folder.
     pub fn frozen_names(&self) -> Vec<PathBuf> {
-        let files = self.frozen_files.iter();
+        let files = self.frozen_files.iter().filter(|file| !file.is_folder());
         files.map(|file| file.to.clone()).collect()
     }
 
@@ -55,6 +55,10 @@ impl Plan {
     pub fn freeze(&self, experiment: &Path) -> io::Result<()> {
         for file in &self.frozen_files {
             let to = experiment.join(&file.to);
+            if file.is_folder() {
+                fs::create_dir_all(to)?;
+                continue;
+            }
             if let Some(folder) = to.parent() {
                 fs::create_dir_all(folder)?;
             }

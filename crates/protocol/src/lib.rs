@@ -33,6 +33,7 @@ mod request_fields;
 mod response_stage;
 pub mod websocket;
 
+pub use compression::CallMessageId;
 pub use decimal::write_decimal;
 pub use field::is_value;
 pub use response_stage::GrpcCall;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::compression::{FieldFault, Fields};
+use crate::compression::{CallMessageId, FieldFault, Fields};
 use crate::h1::Expects;
 
 /// Maximum number of interim responses (1xx) before the final one, as for HTTP/1.1.
@@ -35,6 +35,8 @@ pub(crate) enum SectionRole {
 pub struct GrpcCall {
     /// Status code of the call; 0 is success. `None` if the response has no valid `grpc-status`.
     pub status: Option<u16>,
+    /// Identifies the server's explanation (`grpc-message`), if it was kept.
+    pub message: Option<CallMessageId>,
     /// True if the head has a `grpc-status`, so that no body may follow.
     pub is_in_head: bool,
 }
@@ -48,10 +50,14 @@ impl GrpcCall {
             (SectionRole::Head(_), call) => {
                 *call = fields.is_grpc.then_some(GrpcCall {
                     status,
+                    message: fields.grpc_message,
                     is_in_head: status.is_some(),
                 });
             }
-            (SectionRole::Trailers, Some(call)) => call.status = status.or(call.status),
+            (SectionRole::Trailers, Some(call)) => {
+                call.status = status.or(call.status);
+                call.message = fields.grpc_message.or(call.message);
+            }
             (SectionRole::Trailers | SectionRole::Interim(_), _) => {}
         }
     }

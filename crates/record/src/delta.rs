@@ -8,10 +8,11 @@ use crate::events::EventDelta;
 use crate::journeys::JourneyCounts;
 use crate::series::{HalfSecondCounts, OtherCounts, Series, coarse_times};
 use crate::starts::Starts;
+use crate::tls_groups::{TLS_GROUPS, TlsGroupCounts};
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts};
 
 /// Number of counts in [`Delta::counts`].
-pub(crate) const DELTA_COUNTS: usize = 15;
+pub(crate) const DELTA_COUNTS: usize = 16 + TLS_GROUPS;
 /// Number of three-digit status codes.
 const STATUS_COUNT: usize = 1000;
 
@@ -49,6 +50,10 @@ pub struct Delta {
     pub connections_opened: u64,
     /// TLS handshakes that resumed an earlier session.
     pub tls_resumed: u64,
+    /// TLS handshakes in which the server asked for another key share (HelloRetryRequest).
+    pub tls_hello_retries: u64,
+    /// TLS handshakes by key exchange group.
+    pub tls_groups: TlsGroupCounts,
     /// Response times of successful requests, from the intended start to the last byte of the
     /// response, and lower bounds on the response times of requests that timed out or were cut off.
     pub response_time: Distribution,
@@ -167,6 +172,7 @@ impl Delta {
     }
 
     pub(crate) fn counts_mut(&mut self) -> [&mut u64; DELTA_COUNTS] {
+        let [g0, g1, g2, g3, g4, g5, g6, g7] = &mut self.tls_groups.0;
         [
             &mut self.started,
             &mut self.unmeasured,
@@ -183,11 +189,21 @@ impl Delta {
             &mut self.journeys.failed,
             &mut self.journeys.unfinished,
             &mut self.journeys.unstarted,
+            &mut self.tls_hello_retries,
+            g0,
+            g1,
+            g2,
+            g3,
+            g4,
+            g5,
+            g6,
+            g7,
         ]
     }
 
     /// Returns the counts in the order of [`Delta::counts_mut`].
     pub(crate) fn counts(&self) -> [u64; DELTA_COUNTS] {
+        let [g0, g1, g2, g3, g4, g5, g6, g7] = self.tls_groups.0;
         [
             self.started,
             self.unmeasured,
@@ -204,6 +220,15 @@ impl Delta {
             self.journeys.failed,
             self.journeys.unfinished,
             self.journeys.unstarted,
+            self.tls_hello_retries,
+            g0,
+            g1,
+            g2,
+            g3,
+            g4,
+            g5,
+            g6,
+            g7,
         ]
     }
 

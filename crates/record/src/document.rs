@@ -366,6 +366,14 @@ pub struct Totals {
     /// TLS handshakes that resumed the session of an earlier connection.
     #[serde(default)]
     pub tls_resumed: u64,
+    /// TLS handshakes in which the server asked for another key share (HelloRetryRequest), which
+    /// takes another round trip.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tls_hello_retries: u64,
+    /// TLS handshakes by the group of their key exchange. Sessions resumed without a key exchange
+    /// have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tls_groups: BTreeMap<String, u64>,
     /// Actual length of the measured part.
     pub elapsed_s: f64,
 }
@@ -621,6 +629,8 @@ impl Record {
             connections_opened: all.connections_opened,
             tls_handshakes: all.tls_time.count(),
             tls_resumed: all.tls_resumed,
+            tls_hello_retries: all.tls_hello_retries,
+            tls_groups: all.tls_groups.by_name(),
             elapsed_s: elapsed.as_secs_f64(),
         };
         // The schedule of journeys says nothing about the rate of requests.

@@ -13,7 +13,7 @@ use crate::entries::{DenseTimes, EntryDeltas};
 use crate::events::{ArrivedEvents, StreamedEvents, UntimedBelow};
 use crate::fast_histogram::FastHistogram;
 use crate::journeys::{Journey, JourneyEnd};
-use crate::{Delta, Distribution, HALF_SECOND, Nanos, Outcome, OutcomeCounts};
+use crate::{Delta, Distribution, HALF_SECOND, Nanos, Outcome, OutcomeCounts, TlsGroup};
 
 /// Minimum ratio of the measured part to the p99 at which young requests have no time: requests
 /// that are in flight at the end of the load, and younger than the p99, are then counted without a
@@ -88,6 +88,10 @@ pub struct TlsHandshake {
     pub took: Nanos,
     /// True if the handshake resumed the session of an earlier connection.
     pub resumed: bool,
+    /// Group of the key exchange; `None` for a session resumed without a key exchange.
+    pub group: Option<TlsGroup>,
+    /// True if the server asked for another key share with a HelloRetryRequest.
+    pub hello_retried: bool,
 }
 
 /// Counts, histograms and time series of one worker. It allocates memory only at the end of a
@@ -236,6 +240,10 @@ impl Recorder {
         if let Some(tls) = tls {
             self.half_second.tls_time.record(tls.took);
             self.half_second.tls_resumed += u64::from(tls.resumed);
+            self.half_second.tls_hello_retries += u64::from(tls.hello_retried);
+            if let Some(group) = tls.group {
+                self.half_second.tls_groups.add(group);
+            }
         }
         true
     }

@@ -1,6 +1,6 @@
 //! Time series: counts and response times of each half second.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Distribution, Nanos, Summary, buckets, unmeasured};
 
@@ -33,6 +33,16 @@ pub struct HalfSecond {
     /// 99th percentile of the response time in microseconds.
     #[serde(with = "unmeasured")]
     pub p99_us: f64,
+    /// Response times in buckets of 1.6%, by time. In JSON, a histogram as in
+    /// [`Record::histograms`](crate::Record::histograms). Absent if no request finished, and in
+    /// records written by earlier versions.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "encode_times",
+        deserialize_with = "decode_times"
+    )]
+    pub times: Vec<(Nanos, u64)>,
     /// Journeys that ended within the half second; absent unless users take journeys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journeys: Option<HalfSecondJourneys>,
@@ -42,6 +52,11 @@ pub struct HalfSecond {
 }
 
 impl HalfSecond {
+    /// Returns the response times.
+    pub fn distribution(&self) -> Distribution {
+        distribution_of(&self.times)
+    }
+
     /// Returns true if nothing ended or arrived within the half second.
     pub(crate) fn is_empty(&self) -> bool {
         let journeys = self.journeys.map_or(0, |it| it.completed + it.failed);
@@ -293,6 +308,7 @@ impl HalfSecondCounts {
             p50_us: summary.p50,
             p90_us: summary.p90,
             p99_us: summary.p99,
+            times: self.times.clone(),
             journeys,
             events,
         }
@@ -320,14 +336,29 @@ pub(crate) fn coarse_times(times: &Distribution) -> CoarseTimes {
 }
 
 fn summary_of(times: &CoarseTimes) -> Summary {
-    if times.is_empty() {
-        return Summary::default();
-    }
+    distribution_of(times).summary()
+}
+
+fn distribution_of(times: &[(Nanos, u64)]) -> Distribution {
     let mut distribution = Distribution::new();
     for &(time, count) in times {
         distribution.record_many(time, count);
     }
-    distribution.summary()
+    distribution
+}
+
+fn encode_times<S: Serializer>(times: &[(Nanos, u64)], to: S) -> Result<S::Ok, S::Error> {
+    distribution_of(times).encode().serialize(to)
+}
+
+fn decode_times<'de, D: Deserializer<'de>>(from: D) -> Result<CoarseTimes, D::Error> {
+    let encoded: Option<String> = Option::deserialize(from)?;
+    let Some(encoded) = encoded else {
+        return Ok(CoarseTimes::new());
+    };
+    let times = Distribution::decode(&encoded);
+    let times = times.ok_or_else(|| serde::de::Error::custom("not a histogram"))?;
+    Ok(coarse_times(&times))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! A [`Document`] is built from a [`Record`](prony_record::Record), an [`Experiment`] or two
 //! compared runs. [`text`], [`markdown`], [`html`] and [`svg`] render it. [`csv`],
-//! [`data`], [`openmetrics`] and [`ci`] write the same results for programs.
+//! [`data`], [`metrics`] and [`ci`] write the same results for programs.
 //!
 //! Every output depends only on stored data, so the same folder always gives the same output. Only
 //! [`folder`] and [`stored`] read files. This crate reads no clock, opens no socket, measures
@@ -21,10 +21,11 @@ mod environment;
 mod experiment;
 mod figures;
 pub mod folder;
+pub mod hdr;
 pub mod html;
 pub mod markdown;
 mod method;
-pub mod openmetrics;
+pub mod metrics;
 mod reports;
 pub mod stored;
 pub mod svg;

@@ -73,6 +73,8 @@ metrics! {
     P50Us = "p50_us", "median response time", Micros, Lower, Ratio, Result;
     /// 99th percentile of the response time, in microseconds.
     P99Us = "p99_us", "p99 response time", Micros, Lower, Ratio, Result;
+    /// Median duration of the TLS handshakes, in microseconds.
+    TlsP50Us = "tls_p50_us", "median TLS handshake time", Micros, Lower, Ratio, Result;
     /// Events of streamed responses per second; only for loads with `events`.
     EventsPerS = "events_per_s", "event rate", EventsPerS, Higher, Ratio, Result;
     /// Median time to the first event of a streamed response, in microseconds.
@@ -262,6 +264,7 @@ impl Metric {
             self,
             Metric::P50Us
                 | Metric::P99Us
+                | Metric::TlsP50Us
                 | Metric::JourneyP50Us
                 | Metric::JourneyP99Us
                 | Metric::FirstEventP50Us

@@ -12,6 +12,7 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
         Metric::RatePerS
             | Metric::P50Us
             | Metric::P99Us
+            | Metric::TlsP50Us
             | Metric::TotalTimeUs
             | Metric::EventsPerS
             | Metric::FirstEventP50Us
@@ -87,6 +88,7 @@ pub fn of_record(record: &Record) -> Values {
     if totals.tls_handshakes > 0 {
         let share = totals.tls_resumed as f64 / totals.tls_handshakes as f64;
         values.insert(Metric::TlsResumedShare, share);
+        values.insert(Metric::TlsP50Us, record.tls_time_us.p50);
     }
     if let Some(used) = &record.quic {
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);

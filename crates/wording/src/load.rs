@@ -3,7 +3,7 @@
 use prony_record::number::RateUnit;
 use prony_record::{
     FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
-    SourceCount, SourceSpread, SourceUse, Summary, WebSocketUse, number,
+    SourceCount, SourceSpread, SourceUse, Summary, Totals, WebSocketUse, number,
 };
 
 use crate::tone::Tone;
@@ -403,6 +403,7 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
         );
     }
     facts.push(("connections", connections));
+    facts.extend(key_exchanges(totals).map(|text| ("key exchange", text)));
     facts.extend(record.quic.as_ref().map(|used| ("QUIC", quic(used))));
     facts.extend(
         record
@@ -423,6 +424,37 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
     facts.extend(starts(record).map(|starts| ("starts", starts)));
     let facts = facts.into_iter();
     facts.map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// Returns the groups of the key exchanges, the most frequent first; `None` if there were none.
+fn key_exchanges(totals: &Totals) -> Option<String> {
+    let mut groups: Vec<(&String, u64)> = totals.tls_groups.iter().map(|(n, c)| (n, *c)).collect();
+    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let all: u64 = groups.iter().map(|(_, count)| count).sum();
+    let share = |count: u64| number::share(count as f64 / all as f64);
+    let mut text = match groups.as_slice() {
+        [] => return None,
+        [(name, count)] => format!(
+            "{name} on {}",
+            number::plural(*count, "connection", "connections")
+        ),
+        _ => {
+            let each = groups.iter();
+            let each = each.map(|(name, count)| format!("{name} {}", share(*count)));
+            format!(
+                "{} of {} connections",
+                Vec::from_iter(each).join(", "),
+                number::count(all)
+            )
+        }
+    };
+    if totals.tls_hello_retries > 0 {
+        text += &format!(
+            "; another key share was needed for {} (HelloRetryRequest)",
+            number::count(totals.tls_hello_retries)
+        );
+    }
+    Some(text)
 }
 
 /// Packets, losses and system calls of QUIC.

@@ -230,7 +230,8 @@ fn prony(tool: Tool, run: &RunParameters) -> String {
         line.push_str(" --no-keepalive");
     }
     if run.row.is_secure() {
-        line.push_str(" --insecure");
+        // Most of the other tools don't offer hybrid groups.
+        line.push_str(" --insecure --groups X25519,P-256,P-384");
     }
     if row.security == Security::Full {
         line.push_str(" --no-resumption");

@@ -133,6 +133,12 @@ pub(crate) const NEEDS: &[Need] = &[
         source: None,
     },
     program(
+        "prometheus",
+        "a system that receives metrics",
+        &["prometheus"],
+        "prometheus",
+    ),
+    program(
         "php-fpm",
         "the page that studies/nginx-http2 serves",
         PHP_FPM,

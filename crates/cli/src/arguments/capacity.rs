@@ -7,7 +7,7 @@ use clap::Args;
 use prony_record::quantity;
 use tempfile::NamedTempFile;
 
-use super::{LoadArguments, ProgressFlag};
+use super::{LoadArguments, MonitoringArgs, ProgressFlag};
 
 /// Arguments of `prony capacity`.
 #[derive(Debug, Args)]
@@ -71,6 +71,8 @@ pub(crate) struct CapacityArgs {
     /// summary)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) monitoring: MonitoringArgs,
     /// Format of progress output on standard error
     #[arg(
         long,

@@ -11,7 +11,7 @@ use prony_stats::Metric;
 use prony_stats::capacity::{Goal, GoalError};
 use tempfile::NamedTempFile;
 
-use super::{HostsArgs, LoadArguments, ProgressFlag, RevisionArgs};
+use super::{HostsArgs, LoadArguments, MonitoringArgs, ProgressFlag, RevisionArgs};
 
 /// Arguments of `prony compare`.
 #[derive(Debug, Args)]
@@ -162,10 +162,8 @@ pub(crate) struct RunArgs {
     /// function [default: the plan's, or off]
     #[arg(long, help_heading = "Experiment")]
     pub(crate) profile: bool,
-    /// Serve Prometheus metrics of running trials at /metrics; ADDR is ADDRESS:PORT, or a port on
-    /// 127.0.0.1
-    #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
-    pub(crate) metrics: Option<String>,
+    #[command(flatten)]
+    pub(crate) monitoring: MonitoringArgs,
     /// Format of progress output on standard error
     #[arg(
         long,
@@ -208,6 +206,9 @@ pub(crate) struct GateArgs {
     /// Write verdicts and conditions as JUnit XML to FILE (`-` for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) junit: Option<PathBuf>,
+    /// Write a badge with the number of failures, or with the first decided result, as an SVG image
+    #[arg(long, value_name = "FILE", help_heading = "Conditions")]
+    pub(crate) badge: Option<PathBuf>,
     /// Append a summary in GitHub's Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) github: Option<PathBuf>,

@@ -8,7 +8,7 @@ use prony_record::quantity;
 use tempfile::NamedTempFile;
 
 use super::values::percentile;
-use super::{ByAgentsArgs, LoadArguments, ProgressFlag};
+use super::{ByAgentsArgs, LoadArguments, MonitoringArgs, ProgressFlag};
 
 /// Arguments of `prony load`.
 #[derive(Debug, Args)]
@@ -65,6 +65,10 @@ pub(crate) struct LoadArgs {
     /// Write a JSON array with one [seconds, completions since the previous entry] per half second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Write the response times for HdrHistogram's tools: as a percentile distribution if FILE ends
+    /// in .hgrm, otherwise as a histogram log of half seconds
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) hdr: Option<PathBuf>,
     /// Sample the server while it is measured, if it runs on this machine, and print the CPU time per
     /// request of its functions after the summary
     #[arg(long, conflicts_with = "agents", help_heading = "Output")]
@@ -72,10 +76,8 @@ pub(crate) struct LoadArgs {
     /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
     pub(crate) percentiles: Vec<f64>,
-    /// Serve Prometheus metrics of the running load at /metrics; ADDR is ADDRESS:PORT, or a port on
-    /// 127.0.0.1
-    #[arg(long, value_name = "ADDR", help_heading = "Output")]
-    pub(crate) metrics: Option<String>,
+    #[command(flatten)]
+    pub(crate) monitoring: MonitoringArgs,
     /// Format of progress output on standard error
     #[arg(
         long,

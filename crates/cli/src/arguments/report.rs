@@ -57,6 +57,10 @@ pub(crate) struct ReportArgs {
     /// output)
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
+    /// Write the response times of a load for HdrHistogram's tools: as a percentile distribution if
+    /// FILE ends in .hgrm, otherwise as a histogram log of half seconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr: Option<PathBuf>,
     /// Write every table as CSV and as JSON into DIR, which is created if it doesn't exist
     #[arg(long, value_name = "DIR")]
     pub(crate) tables: Option<PathBuf>,

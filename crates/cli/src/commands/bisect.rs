@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &BisectArgs) -> Result<Ending, Failure> {
         Some(dir) => stored_document(dir, arguments)?,
         None => new_document(arguments, folder.path())?,
     };
-    let session = Session::open(arguments.progress, None)?;
+    let session = Session::open(arguments.progress)?;
     let interrupt = session.interrupt_experiment()?;
     let mut search = Search {
         arguments,

@@ -29,7 +29,7 @@ use crate::live::capacity::{CapacityNotes, CapacityView};
 use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::running_load::RunningLoad;
-use crate::schema::{self, SchemaReader};
+use crate::schema;
 use crate::session::Session;
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts, terminal};
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
     let goals = capacity_goals(arguments)?;
     let conditions = gating::parse_all("--fail-if", &arguments.fail_if, CapacityCondition::parse)?;
     let url = arguments.url.as_deref();
-    let described = schema::described(&load_settings(arguments)?, url, SchemaReader::Here)?;
+    let described = schema::described(&load_settings(arguments)?, url)?;
     let load = described.settings.clone();
     let spec = resolve_load(arguments.url.as_deref(), &ProbeLoad::Idle.settings(&load))?;
     if arguments.dry_run {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         return Ok(Ending::Done);
     }
     let json = JsonOutput::open(arguments.json.as_deref())?;
-    let session = Session::open(arguments.progress, None)?;
+    let session = Session::monitored(arguments.progress, &arguments.monitoring)?;
     let interrupt = Arc::new(Interrupt::default());
     let stopping = interrupt.clone();
     session.on_stop(SecondSignal::Exits, move || stopping.stop())?;
@@ -95,6 +95,9 @@ pub(crate) fn run(arguments: &CapacityArgs) -> Result<Ending, Failure> {
         || terminal::print_document(&Document::of_capacity(&document)),
         &document,
     )?;
+    if let Some(metrics) = session.metrics() {
+        metrics.end(|| Some(Document::of_capacity(&document)));
+    }
     Ok(ending)
 }
 
@@ -268,6 +271,9 @@ impl SearchWatcher<'_> {
                 if self.session.shows_loads() {
                     let load = RunningLoad::here(control, spec.info());
                     let planned = spec.planned().map(Duration::from);
+                    if let Some(metrics) = self.session.metrics() {
+                        metrics.running(load.clone());
+                    }
                     self.notes.probe_began(probe.rate_per_s, load, planned);
                 }
             }

@@ -71,14 +71,24 @@ pub(crate) fn run_plan(
     let hosts = PlanAgents::of_plan(plan, &arguments.hosts)?;
     let machines = ssh_hosts::connect(plan)?;
     if arguments.dry_run {
-        let session = Session::open(arguments.progress, None)?;
+        let session = Session::open(arguments.progress)?;
         return dry_run::print_dry_run(plan, &settings, (hosts.as_ref(), machines), &session);
     }
-    let mut session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
+    let mut session = Session::monitored(arguments.progress, &arguments.monitoring)?;
     session.label_variants(plan, &settings);
+    if let Some(metrics) = session.metrics() {
+        metrics.show_stored(&out.join(REPORT_PAGE));
+    }
     let hosts = (hosts.as_ref(), machines);
-    run_experiment(plan, &settings, &session, gating, hosts)
+    let ending = run_experiment(plan, &settings, &session, gating, hosts)?;
+    if let Some(metrics) = session.metrics() {
+        metrics.end(|| None);
+    }
+    Ok(ending)
 }
+
+/// Name of an experiment's page in its folder.
+const REPORT_PAGE: &str = "report.html";
 
 /// Runs a plan, then prints and stores the results, even if the experiment was interrupted or
 /// failed, and evaluates the conditions. `hosts` are the experiment's other machines: agents, and
@@ -357,7 +367,7 @@ impl ExperimentReports<'_> {
         }
         let report = Document::of_experiment(&experiment);
         self.file("report.md", markdown::render(&report).as_bytes());
-        self.file("report.html", html::render(&report).as_bytes())
+        self.file(REPORT_PAGE, html::render(&report).as_bytes())
     }
 
     /// Prints a report on the load that an abort condition ended, if there is such a load.

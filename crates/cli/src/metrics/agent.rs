@@ -5,7 +5,7 @@ use std::fmt::Write;
 use prony_fleet::agent::status::{AgentSnapshot, AgentStatus};
 use prony_fleet::names::AgentName;
 use prony_fleet::wire::PRONY_VERSION;
-use prony_report::openmetrics::{self, Labels};
+use prony_report::metrics::{self, Labels, openmetrics};
 
 use super::server::PageServer;
 use crate::ending::Failure;
@@ -90,7 +90,7 @@ fn agent_text(name: &AgentName, now: &AgentSnapshot) -> String {
         .iter()
         .map(|record| (labels.clone(), record))
         .collect();
-    out + &openmetrics::openmetrics_text(&samples)
+    out + &openmetrics::text(&metrics::families(&samples))
 }
 
 #[cfg(test)]

@@ -1,42 +1,42 @@
-//! Serves the metrics of a running load to Prometheus over HTTP: `--metrics ADDR`.
+//! Shows a running load or experiment to other programs: metrics that Prometheus reads
+//! (`--metrics`), metrics that are sent ([`export`]), and a page ([`dashboard`]).
 //!
-//! A separate thread serves them. It reads what the workers publish every half second, or what the
-//! agents report every second, and never interrupts a worker.
+//! Separate threads do that. They read what the workers publish every half second, or what the
+//! agents report every second, and never interrupt a worker.
 
 pub(crate) mod agent;
+mod dashboard;
+mod export;
+mod records;
 mod server;
 
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use prony_experiment::runner::{ExperimentEvent, RunSettings, design};
 use prony_plan::Plan;
 use prony_record::Record;
-use prony_report::openmetrics::{self, Labels};
+use prony_report::metrics::{self, Labels, openmetrics};
+use prony_report::{Document, PERCENTILES, html};
 
-use self::server::{HttpPage, PageServer};
+use self::dashboard::Dashboard;
+use self::export::Export;
+use self::records::{ServedRecords, lock};
+use self::server::{HttpPage, PageServer, parse_address};
+use crate::arguments::MonitoringArgs;
 use crate::ending::Failure;
+use crate::progress::Progress;
 use crate::running_load::RunningLoad;
 use crate::terminal;
-
-/// Host to listen on if `--metrics` contains only a port.
-const LOOPBACK: &str = "127.0.0.1";
 
 /// Content of the page at `/`, which names the path of the metrics.
 const INDEX: &str = "prony: the metrics of the running load are at /metrics\n";
 
-/// The data that the metrics server reads.
-#[derive(Debug, Default)]
-struct ServedRecords {
-    /// Records of finished loads, with the labels of their variants.
-    ended: Vec<(Labels, Record)>,
-    /// The load in progress, with the labels of its variant.
-    running: Option<(Labels, RunningLoad)>,
-}
-
-/// The metrics of a load or experiment, served until this value is dropped.
+/// Everything that shows a load or experiment to other programs, until this value is dropped.
 pub(crate) struct Metrics {
-    _server: PageServer,
+    _server: Option<PageServer>,
+    _exports: Vec<Export>,
+    dashboard: Option<Dashboard>,
     numbers: Arc<Mutex<ServedRecords>>,
     /// Labels of each variant, by the variant's ID.
     variants: Vec<(String, Labels)>,
@@ -45,16 +45,57 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Serves metrics at `text`, which is a port or ADDRESS:PORT, and prints the URL.
-    pub(crate) fn serve(text: &str) -> Result<Metrics, Failure> {
+    /// Starts what the arguments ask for, and prints the URLs that are served. Returns `None` if
+    /// they ask for nothing.
+    pub(crate) fn open(
+        arguments: &MonitoringArgs,
+        progress: &Arc<Progress>,
+    ) -> Result<Option<Metrics>, Failure> {
         let numbers = Arc::new(Mutex::new(ServedRecords::default()));
-        let of_server = numbers.clone();
-        Ok(Metrics {
-            _server: serve(text, move || lock(&of_server).text())?,
+        let serve = |text: &String| {
+            let of_server = numbers.clone();
+            serve(text, move || {
+                openmetrics::text(&lock(&of_server).families().unwrap_or_default())
+            })
+        };
+        let dashboard = arguments.dashboard.as_deref();
+        let server = arguments.metrics.as_ref().map(serve).transpose()?;
+        let dashboard = dashboard.map(|text| Dashboard::serve(text, &numbers));
+        let dashboard = dashboard.transpose()?;
+        let exports = export::start(arguments, &numbers, progress)?;
+        let shows = server.is_some() || dashboard.is_some() || !exports.is_empty();
+        Ok(shows.then_some(Metrics {
+            _server: server,
+            _exports: exports,
+            dashboard,
             numbers,
             variants: Vec::new(),
             labels: Mutex::default(),
-        })
+        }))
+    }
+
+    /// Makes the dashboard show the page of an experiment, once it exists.
+    pub(crate) fn show_stored(&self, page: &Path) {
+        if let Some(dashboard) = &self.dashboard {
+            dashboard.show_stored(page);
+        }
+    }
+
+    /// Shows the final results of a single load.
+    pub(crate) fn end_load(&self, record: &Record) {
+        {
+            let mut numbers = lock(&self.numbers);
+            numbers.running = None;
+            numbers.ended.push((Labels::new(), record.clone()));
+        }
+        self.end(|| Some(Document::of_load(record, &PERCENTILES)));
+    }
+
+    /// Shows the final report on the dashboard; `None` is the stored page of an experiment.
+    pub(crate) fn end(&self, report: impl FnOnce() -> Option<Document>) {
+        if let Some(dashboard) = &self.dashboard {
+            dashboard.end(report().as_ref().map(html::render));
+        }
     }
 
     /// Labels the metrics of each load with its variant. Must be called before an experiment runs.
@@ -62,7 +103,7 @@ impl Metrics {
         let design = design(plan, settings);
         let labels = plan.variants.iter().enumerate().map(|(place, variant)| {
             let name = design.name_of(place);
-            let labels = openmetrics::labels(&name, &design.variants[place]);
+            let labels = metrics::labels(&name, &design.variants[place]);
             (variant.id.clone(), labels)
         });
         self.variants = labels.collect();
@@ -71,6 +112,9 @@ impl Metrics {
     /// Sets the load that is about to start.
     pub(crate) fn running(&self, running_load: RunningLoad) {
         running_load.publish();
+        if self.dashboard.is_some() {
+            running_load.keep_series();
+        }
         let labels = lock(&self.labels).clone();
         lock(&self.numbers).running = Some((labels, running_load));
     }
@@ -85,7 +129,13 @@ impl Metrics {
     /// Updates the metrics after an event of an experiment.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
-            ExperimentEvent::TrialBegan { id, .. } => *lock(&self.labels) = self.labels_of(id),
+            ExperimentEvent::TrialBegan { block, id, .. } => {
+                *lock(&self.labels) = self.labels_of(id);
+                lock(&self.numbers).phase = format!("block {block}");
+            }
+            ExperimentEvent::InterleavedBlockBegan { block } => {
+                lock(&self.numbers).phase = format!("block {block}, all variants in turn");
+            }
             // Loads on agents are reported through [`Metrics::running`] instead.
             ExperimentEvent::Loading {
                 info,
@@ -102,6 +152,9 @@ impl Metrics {
                         ..record.clone()
                     };
                     numbers.ended.push((self.labels_of(id), kept));
+                    if self.dashboard.is_some() {
+                        numbers.last = Some((self.labels_of(id), record.clone()));
+                    }
                 }
             }
             _ => {}
@@ -109,31 +162,12 @@ impl Metrics {
     }
 }
 
-/// Parses an address. A port without a host means the loopback interface.
-fn parse_address(text: &str) -> Result<SocketAddr, Failure> {
-    let full = match text.rsplit_once(':') {
-        None => format!("{LOOPBACK}:{text}"),
-        Some(("", port)) => format!("{LOOPBACK}:{port}"),
-        Some(_) => text.to_owned(),
-    };
-    let mut found = full.to_socket_addrs().map_err(|error| {
-        Failure::wrong(format!(
-            "--metrics {text}: {error} (expected a port or ADDRESS:PORT, such as 9464 or 0.0.0.0:9464)"
-        ))
-    })?;
-    found.next().ok_or_else(|| {
-        Failure::wrong(format!(
-            "--metrics {text}: this machine has no such address"
-        ))
-    })
-}
-
 /// Serves the result of `metrics` at `text`, which is a port or ADDRESS:PORT, and prints the URL.
 fn serve(
     text: &str,
     metrics: impl Fn() -> String + Send + Sync + 'static,
 ) -> Result<PageServer, Failure> {
-    let server = PageServer::start(parse_address(text)?, move |path| match path {
+    let server = PageServer::start(parse_address("--metrics", text)?, move |path| match path {
         "/metrics" => HttpPage {
             status: 200,
             content_type: openmetrics::CONTENT_TYPE,
@@ -148,47 +182,4 @@ fn serve(
         server.address()
     ));
     Ok(server)
-}
-
-impl ServedRecords {
-    fn text(&self) -> String {
-        let running = self
-            .running
-            .as_ref()
-            .and_then(|(labels, running_load)| Some((labels.clone(), running_load.record()?)));
-        let all: Vec<(Labels, &Record)> = self
-            .ended
-            .iter()
-            .chain(&running)
-            .map(|(labels, record)| (labels.clone(), record))
-            .collect();
-        openmetrics::openmetrics_text(&all)
-    }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_alone_is_on_the_loopback() {
-        for (text, meant) in [
-            ("9464", "127.0.0.1:9464"),
-            (":0", "127.0.0.1:0"),
-            ("0", "127.0.0.1:0"),
-            ("127.0.0.2:1", "127.0.0.2:1"),
-            ("0.0.0.0:9464", "0.0.0.0:9464"),
-            ("[::1]:9464", "[::1]:9464"),
-        ] {
-            assert_eq!(parse_address(text).unwrap().to_string(), meant);
-        }
-        for wrong in ["", "port", "70000", "127.0.0.1:"] {
-            let error = parse_address(wrong).unwrap_err().to_string();
-            assert!(error.contains("--metrics"), "{error}");
-        }
-    }
 }

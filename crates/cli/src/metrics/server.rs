@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::ready;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,6 +25,8 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use crate::ending::Failure;
+
 /// Maximum number of connections that are open at the same time.
 const CONNECTIONS_MAX: usize = 32;
 /// Maximum size of a request's head in bytes. hyper supports no smaller limit.
@@ -37,6 +39,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, for example when no file descriptor is available.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Host to listen on if an address contains only a port.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// A response to GET or HEAD.
 #[derive(Debug)]
@@ -167,4 +172,44 @@ fn respond(request: &Request<Incoming>, pages: &Arc<HttpPages>) -> Response<Full
     let content_type = HeaderValue::from_static(page.content_type);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
+}
+
+/// Parses an address. A port without a host means the loopback interface.
+pub(super) fn parse_address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+    let full = match text.rsplit_once(':') {
+        None => format!("{LOOPBACK}:{text}"),
+        Some(("", port)) => format!("{LOOPBACK}:{port}"),
+        Some(_) => text.to_owned(),
+    };
+    let mut found = full.to_socket_addrs().map_err(|error| {
+        Failure::wrong(format!(
+            "{flag} {text}: {error} (expected a port or ADDRESS:PORT, such as 9464 or 0.0.0.0:9464)"
+        ))
+    })?;
+    found
+        .next()
+        .ok_or_else(|| Failure::wrong(format!("{flag} {text}: this machine has no such address")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_the_loopback() {
+        for (text, meant) in [
+            ("9464", "127.0.0.1:9464"),
+            (":0", "127.0.0.1:0"),
+            ("0", "127.0.0.1:0"),
+            ("127.0.0.2:1", "127.0.0.2:1"),
+            ("0.0.0.0:9464", "0.0.0.0:9464"),
+            ("[::1]:9464", "[::1]:9464"),
+        ] {
+            assert_eq!(parse_address("--metrics", text).unwrap().to_string(), meant);
+        }
+        for wrong in ["", "port", "70000", "127.0.0.1:"] {
+            let error = parse_address("--metrics", wrong).unwrap_err().to_string();
+            assert!(error.contains("--metrics"), "{error}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_record::{ConditionRuling, Finding, FindingId, Record};
-use prony_report::{Document, PERCENTILES, csv, html, text, timeline};
+use prony_report::{Document, PERCENTILES, csv, hdr, html, text, timeline};
 use prony_stats::gate::LoadCondition;
 
 use crate::ending::{Ending, Failure};
@@ -65,6 +65,7 @@ pub(crate) struct LoadResults {
     csv: Option<Output>,
     html: Option<Output>,
     timeline: Option<Output>,
+    hdr: Option<(Output, HdrFormat)>,
     /// Percentiles in the summary and the page.
     pub(crate) percentiles: Vec<f64>,
     /// Conditions that decide the outcome.
@@ -72,16 +73,17 @@ pub(crate) struct LoadResults {
 }
 
 impl LoadResults {
-    /// Opens the requested outputs: JSON, CSV, an HTML page and a timeline. `all` contains the
-    /// option and the path of each output.
-    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadResults, Failure> {
+    /// Opens the requested outputs: JSON, CSV, an HTML page, a timeline and an HdrHistogram file.
+    /// `all` contains the option and the path of each output.
+    pub(crate) fn open(all: [(&str, Option<&Path>); 5]) -> Result<LoadResults, Failure> {
         check_distinct(&all)?;
-        let [json, csv, html, timeline] = all;
+        let [json, csv, html, timeline, hdr] = all;
         Ok(LoadResults {
             json: Output::open(json.0, json.1)?,
             csv: Output::open(csv.0, csv.1)?,
             html: Output::open_file(html.0, html.1)?,
             timeline: Output::open_file(timeline.0, timeline.1)?,
+            hdr: HdrFormat::open(hdr.0, hdr.1)?,
             percentiles: PERCENTILES.to_vec(),
             conditions: Vec::new(),
         })
@@ -108,8 +110,9 @@ impl LoadResults {
 
     /// Returns true if standard output carries data instead of the summary.
     pub(crate) fn uses_stdout(&self) -> bool {
-        let outputs = [&self.json, &self.csv].into_iter().flatten();
-        outputs.into_iter().any(Output::is_standard)
+        let hdr = self.hdr.as_ref().map(|(output, _)| output);
+        let outputs = [self.json.as_ref(), self.csv.as_ref(), hdr];
+        outputs.into_iter().flatten().any(Output::is_standard)
     }
 
     /// Writes the outputs. Prints the summary unless standard output carries data.
@@ -124,6 +127,44 @@ impl LoadResults {
         write_output(self.json, || record.to_json())?;
         write_output(self.csv, || csv::series(record))?;
         write_output(self.html, || html::render(&report))?;
-        write_output(self.timeline, || timeline(record))
+        write_output(self.timeline, || timeline(record))?;
+        self.hdr.map_or(Ok(()), |(output, format)| {
+            output.write(&format.text(record))
+        })
+    }
+}
+
+/// Format of an HdrHistogram file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HdrFormat {
+    /// Histograms of half seconds.
+    Log,
+    /// A percentile distribution.
+    Percentiles,
+}
+
+impl HdrFormat {
+    /// Opens the output of `--hdr`, whose format depends on the file's extension.
+    pub(crate) fn open(
+        option: &str,
+        path: Option<&Path>,
+    ) -> Result<Option<(Output, HdrFormat)>, Failure> {
+        let is_percentiles =
+            path.is_some_and(|path| path.extension().is_some_and(|it| it == "hgrm"));
+        let format = if is_percentiles {
+            HdrFormat::Percentiles
+        } else {
+            HdrFormat::Log
+        };
+        let output = Output::open(option, path)?;
+        Ok(output.map(|output| (output, format)))
+    }
+
+    /// Formats the response times of a load.
+    pub(crate) fn text(self, record: &Record) -> String {
+        match self {
+            HdrFormat::Log => hdr::log(record),
+            HdrFormat::Percentiles => hdr::percentiles(record),
+        }
     }
 }

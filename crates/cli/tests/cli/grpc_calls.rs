@@ -135,6 +135,7 @@ fn calls_fail_by_the_name_of_their_status() {
         );
         assert_eq!(outcomes(&record), [(name, 20)]);
         assert!(output.out.contains(name), "{}", output.out);
+        assert!(output.out.contains("\"as asked\""), "{}", output.out);
     }
     // The deadline passes at the server before the load gives up.
     let late = ["-H", "grpc-timeout: 20m", "--body", r#"{"name": "slow"}"#];
@@ -304,6 +305,25 @@ fn comparisons_plans_and_agents_call_methods() {
     assert!(
         workdir
             .path("planned/includes/protos/money.proto")
+            .is_file()
+    );
+    // Imports in another folder are copied, too, and agents get the whole description.
+    let moved = workdir.path("imports");
+    std::fs::create_dir(&moved).unwrap();
+    std::fs::rename(
+        workdir.path("protos/money.proto"),
+        moved.join("money.proto"),
+    )
+    .unwrap();
+    let error = workdir.run(&["compare", "plan.toml"]).expect(2).err;
+    assert!(error.contains("money.proto"), "{error}");
+    let folder = "proto_path = \"./imports\"\nagents = 1\nproto =";
+    workdir.write("plan.toml", &plan.replace("proto =", folder));
+    let by_agents = ["compare", "plan.toml", "--out", "by-agents"];
+    workdir.run(&ground.words(&by_agents)).expect(0);
+    assert!(
+        workdir
+            .path("by-agents/includes/imports/money.proto")
             .is_file()
     );
     ground.end();

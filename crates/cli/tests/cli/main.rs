@@ -15,6 +15,7 @@ mod differing_requests;
 mod doctor;
 mod dry_runs;
 mod entries;
+mod exports;
 mod fleet_loads;
 mod fleet_tokens;
 mod fleet_views;

@@ -198,6 +198,26 @@ fn apache_s_users_pause_and_keep_their_addresses() {
 }
 
 #[test]
+fn the_pq_handshake_study_counts_each_key_exchange() {
+    let workdir = Workdir::new();
+    let changes = [("\"1s\"", "\"0s\""), ("\"6s\"", "\"1s\"")];
+    let plan = short(&workdir, "pq-handshake", "plan.toml", &changes);
+    let (verdict, records) = run(&workdir, &plan);
+    let groups = ["X25519", "secp256r1", "secp384r1", "X25519MLKEM768"];
+    let counted: Vec<_> = records.iter().map(|(_, record)| &record.totals).collect();
+    for group in groups {
+        let mut own = counted
+            .iter()
+            .filter(|it| it.tls_groups.contains_key(group));
+        let totals = own.next().unwrap();
+        assert_eq!(totals.tls_groups[group], totals.tls_handshakes, "{group}");
+        assert_eq!(totals.tls_groups.len(), 1, "{group}");
+    }
+    let metrics = &verdict["variants"][0]["metrics"];
+    assert!(metrics["tls_p50_us"]["median"].is_number(), "{verdict}");
+}
+
+#[test]
 fn the_http3_study_runs_over_a_link_that_loses_packets() {
     let workdir = Workdir::new();
     let changes = [

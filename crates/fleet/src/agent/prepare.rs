@@ -133,7 +133,6 @@ fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), F
         // The coordinator sends the steps, not their file.
         ("--steps", &mut options.steps),
         ("--data", &mut options.data),
-        ("--proto", &mut options.proto),
         ("--protoset", &mut options.protoset),
         ("--ca", &mut options.ca),
         ("--cert", &mut options.cert),

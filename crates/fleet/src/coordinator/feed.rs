@@ -50,6 +50,8 @@ struct FeedState {
 #[derive(Debug, Default)]
 struct MergedTotals {
     so_far: Delta,
+    /// True if `so_far` includes the time series even if a viewer takes it.
+    keeps_series: bool,
     untaken: Delta,
     /// Results of the most recent seconds, if a viewer requested them.
     recent: Option<RecentDeltas>,
@@ -281,7 +283,7 @@ impl Feed {
         }
     }
 
-    /// Returns the record of the run so far, without the time series and without the facts that
+    /// Returns the record of the run so far, without the facts that
     /// agents send at the end. All values are zero until the measured part begins. Returns `None`
     /// before the start of the run.
     pub fn record_so_far(&self) -> Option<Record> {
@@ -296,6 +298,11 @@ impl Feed {
             ..FleetUse::default()
         });
         Some(record)
+    }
+
+    /// Makes [`Feed::record_so_far`] include the time series.
+    pub fn keep_series(&self) {
+        self.gather().keeps_series = true;
     }
 
     /// Returns the findings that can be determined from the counts so far.
@@ -315,7 +322,9 @@ impl Feed {
         if let Some(mut fresh) = fresh {
             if self.is_followed() {
                 gathered.untaken.merge(&fresh);
-                fresh.drop_series();
+                if !gathered.keeps_series {
+                    fresh.drop_series();
+                }
             }
             gathered.so_far.merge(&fresh);
             if let Some(recent) = &mut gathered.recent {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_load::{LoadSettings, SettingsError, flag_of, read_text, split_body_file};
+use prony_load::{
+    LoadSettings, SettingsError, compiled_schema, flag_of, read_text, split_body_file,
+};
 
 /// Files to send to the agents: for each file, its name on the agents and its content.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
@@ -21,8 +23,8 @@ pub enum NamedFileError {
         /// Error of the operating system.
         error: String,
     },
-    /// The list of URLs can't be read.
-    List(SettingsError),
+    /// The list of URLs, the steps or the description of a gRPC method can't be read.
+    Settings(SettingsError),
 }
 
 /// Place of a file's name.
@@ -44,13 +46,13 @@ impl fmt::Display for NamedFileError {
                 }
                 write!(f, ": {}: {error}", path.display())
             }
-            NamedFileError::List(error) => error.fmt(f),
+            NamedFileError::Settings(error) => error.fmt(f),
         }
     }
 }
 
 /// Reads the files that the settings name, and replaces each path with the file's name on the
-/// agents.
+/// agents. A .proto file is sent compiled, because it may import others.
 ///
 /// # Errors
 ///
@@ -60,7 +62,6 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
     for (key, path) in [
         ("body_file", &mut settings.body_file),
         ("data", &mut settings.data),
-        ("proto", &mut settings.proto),
         ("protoset", &mut settings.protoset),
         ("ca", &mut settings.ca),
         ("cert", &mut settings.cert),
@@ -74,6 +75,12 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
             *path = key.into();
         }
     }
+    if settings.proto.is_some() {
+        let compiled = compiled_schema(settings).map_err(NamedFileError::Settings)?;
+        files.push(("protoset".to_owned(), compiled));
+        settings.protoset = Some("protoset".into());
+        (settings.proto, settings.proto_path) = (None, None);
+    }
     for (index, field) in settings.form.iter_mut().enumerate() {
         if let Some(path) = field.file() {
             let name = format!("form-{index}");
@@ -85,14 +92,14 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, NamedFileErro
         }
     }
     if let Some(path) = &mut settings.urls {
-        let list = read_text(path).map_err(NamedFileError::List)?;
+        let list = read_text(path).map_err(NamedFileError::Settings)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let list = with_bodies(&list, path, folder, &mut files)?;
         files.push(("urls".to_owned(), list.into_bytes()));
         *path = "urls".into();
     }
     if settings.has_steps() {
-        settings.step = settings.journey_steps().map_err(NamedFileError::List)?;
+        settings.step = settings.journey_steps().map_err(NamedFileError::Settings)?;
         settings.steps = None;
         let mut count = 0;
         for step in &mut settings.step {

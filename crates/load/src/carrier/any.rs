@@ -1,5 +1,6 @@
 //! A carrier of any protocol: the only place that lists them all.
 
+use prony_protocol::CallMessageId;
 use prony_record::Nanos;
 
 use super::events::{ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
@@ -189,6 +190,10 @@ impl Carrier for AnyCarrier {
 
     fn awaits_close(&self) -> bool {
         each!(self, carrier => carrier.awaits_close())
+    }
+
+    fn call_message(&self, id: CallMessageId) -> &[u8] {
+        each!(self, carrier => carrier.call_message(id))
     }
 
     fn end_reason(&self) -> Option<Reason> {

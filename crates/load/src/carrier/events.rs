@@ -1,5 +1,6 @@
 //! Reports of a carrier: the state of the connection, and events of its exchanges.
 
+use prony_protocol::CallMessageId;
 use prony_record::{CallFailure, Nanos, Outcome, TlsHandshake};
 
 use super::Reason;
@@ -57,7 +58,11 @@ pub(crate) enum EventKind {
     /// The response is complete.
     Response { outcome: Outcome, reuse: Reuse },
     /// The response of a gRPC call is complete, but the call failed.
-    CallFailed { failure: CallFailure },
+    CallFailed {
+        failure: CallFailure,
+        /// Identifies the server's explanation, if it sent one.
+        message: Option<CallMessageId>,
+    },
     /// The response is complete, but its stream of events isn't, or couldn't be read.
     StreamFailed {
         failure: StreamFailure,

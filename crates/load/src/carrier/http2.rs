@@ -3,6 +3,7 @@
 //! A *stream number* is the index of a request slot on the connection, from 0. Successive HTTP/2
 //! streams reuse it.
 
+use prony_protocol::CallMessageId;
 use prony_protocol::h2::{
     ClientSettings, CommonFrame, Connection, ConnectionEvent, ErrorCode, StartError, StreamId,
     data_wire_bytes,
@@ -229,6 +230,10 @@ impl Carrier for H2 {
     fn announce_end(&mut self) -> bool {
         self.http.go_away();
         true
+    }
+
+    fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.http.call_message(id)
     }
 
     fn end_reason(&self) -> Option<Reason> {

@@ -4,6 +4,7 @@
 //! streams reuse a slot.
 
 use bytes::Bytes;
+use prony_protocol::CallMessageId;
 use prony_protocol::h3::{
     ClientSettings, Connection, ConnectionEvent, ErrorCode, StartError, Violation,
 };
@@ -21,7 +22,7 @@ use crate::request::Request;
 use crate::request::expect::Expectations;
 use crate::request::protocols::StreamsLimit;
 use crate::request::script::CaptureSpec;
-use crate::tls::GivenTlsOptions;
+use crate::tls::{GivenTlsOptions, NegotiatedTls};
 
 /// Maximum number of request bytes that may wait for flow control. While more bytes are waiting, no
 /// request starts.
@@ -520,6 +521,10 @@ impl Carrier for H3 {
         self.http.is_going_away()
     }
 
+    fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.http.call_message(id)
+    }
+
     fn end_reason(&self) -> Option<Reason> {
         self.end.clone()
     }
@@ -641,10 +646,7 @@ impl StreamCarrier for H3 {
 
 /// The completed handshake of a connection that took `took` to establish.
 pub(super) fn handshake(quic: &QuicConnection, took: Nanos) -> TlsHandshake {
-    TlsHandshake {
-        took,
-        resumed: quic.agreed().is_some_and(|agreed| agreed.resumed),
-    }
+    NegotiatedTls::handshake_of(quic.agreed().as_ref(), took)
 }
 
 /// The negotiated TLS parameters; empty before the end of the handshake.

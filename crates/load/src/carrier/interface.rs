@@ -8,6 +8,7 @@
 //! [`Carrier`] is what the worker sees. A carrier of bytes implements [`ByteCarrier`], too, and one
 //! of streams [`StreamCarrier`]; only the [transports](super::transport) call these.
 
+use prony_protocol::CallMessageId;
 use prony_record::Nanos;
 
 use super::events::{ExchangeEvent, Progress, RequestCapacity, ResponseProgress};
@@ -121,6 +122,11 @@ pub(crate) trait Carrier {
     /// answer.
     fn awaits_close(&self) -> bool {
         false
+    }
+
+    /// The explanation of a failed gRPC call (`grpc-message`), percent-encoded.
+    fn call_message(&self, _id: CallMessageId) -> &[u8] {
+        &[]
     }
 
     /// The error that the peer reported when it ended the connection, if any.

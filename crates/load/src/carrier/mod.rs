@@ -17,6 +17,7 @@
 //! are sent from their own memory, and HTTP/3 has negotiated TLS itself.
 
 mod any;
+mod call_explanation;
 mod captured;
 mod events;
 mod factory;
@@ -36,6 +37,7 @@ mod websocket;
 
 use crate::tls;
 
+pub(crate) use call_explanation::CallExplanation;
 pub(crate) use captured::CapturedResponse;
 pub(crate) use events::{
     EventKind, ExchangeEvent, Progress, RequestCapacity, ResponseProgress, Reuse, Secured,

@@ -7,6 +7,7 @@ use prony_protocol::h2::StartError;
 use prony_protocol::{h1, h2, h3};
 use prony_record::CallFailure;
 
+use super::call_explanation::CallExplanation;
 use super::fault::{ResetCode, SocketFault, StreamFault};
 use crate::exchange::StreamFailure;
 use crate::quic::QuicEnd;
@@ -31,8 +32,8 @@ pub(crate) enum Reason {
     IncompleteStream(StreamFailure),
     /// A WebSocket ended or was not opened.
     WebSocket(SocketFault),
-    /// A gRPC call failed.
-    Call(CallFailure),
+    /// A gRPC call failed. The server may have explained why.
+    Call(CallFailure, Option<CallExplanation>),
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
@@ -144,8 +145,9 @@ impl Reason {
                  offers 2 and 1.1"
             }
             AlertReceived(HandshakeFailure | ProtocolVersion) | PeerIncompatible(_) => {
-                "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
-                 --tls-max, --ciphers)"
+                "; the two sides may have no TLS version, cipher suite, key exchange group or \
+                 signature algorithm in common (--tls-min, --tls-max, --ciphers, --groups, \
+                 --signature-algorithms)"
             }
             AlertReceived(CertificateRequired) if given.cert => {
                 "; the server requires a client certificate, and accepts none of the CA that signed \
@@ -242,10 +244,16 @@ impl fmt::Display for Reason {
             Reason::WebSocket(fault) => fault.fmt(f),
             Reason::Stream(fault) => fault.fmt(f),
             Reason::IncompleteStream(failure) => f.write_str(failure.text()),
-            Reason::Call(failure) => match (failure.status_name(), failure.code()) {
-                (Some(name), Some(code)) => write!(f, "{name} ({code})"),
-                _ => f.write_str(failure.meaning()),
-            },
+            Reason::Call(failure, explanation) => {
+                match (failure.status_name(), failure.code()) {
+                    (Some(name), Some(code)) => write!(f, "{name} ({code})")?,
+                    _ => f.write_str(failure.meaning())?,
+                }
+                match explanation {
+                    Some(CallExplanation(text)) => write!(f, ": \"{text}\""),
+                    None => Ok(()),
+                }
+            }
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")
             }

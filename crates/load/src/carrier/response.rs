@@ -131,7 +131,10 @@ impl StreamResponse {
         });
         match end {
             ResponseEnd::Exchange(outcome) => EventKind::Response { outcome, reuse },
-            ResponseEnd::FailedCall(failure) => EventKind::CallFailed { failure },
+            ResponseEnd::FailedCall(failure) => EventKind::CallFailed {
+                failure,
+                message: call.and_then(|call| call.message),
+            },
             ResponseEnd::FailedStream(failure) => EventKind::StreamFailed { failure, reuse },
             ResponseEnd::Message => EventKind::Message(ONE_MESSAGE),
         }

@@ -7,7 +7,7 @@
 //!     └── Backoff ◄─ connect or tunnel failed
 //! ```
 
-use prony_record::{Nanos, Outcome, TlsHandshake};
+use prony_record::{Nanos, Outcome};
 use rustls::pki_types::ServerName;
 
 use super::events::{Progress, Secured};
@@ -203,10 +203,7 @@ impl ConnectionState {
         let agreed = tls.agreed();
         let secured = Secured {
             connect: *connect,
-            handshake: TlsHandshake {
-                took: now.since(*since),
-                resumed: agreed.is_some_and(|agreed| agreed.resumed),
-            },
+            handshake: tls::NegotiatedTls::handshake_of(agreed, now.since(*since)),
         };
         let http = if agreed.and_then(|agreed| agreed.alpn) == Some(tls::HTTP2) {
             let mut http = factory.h2();

@@ -39,6 +39,8 @@ pub struct Control {
 #[derive(Debug, Default)]
 struct CollectedData {
     so_far: Delta,
+    /// True if `so_far` includes the time series.
+    keeps_series: bool,
     untaken: Delta,
     /// Data of the most recent seconds; `None` unless [`Control::keep_recent`] was called.
     recent: Option<RecentDeltas>,
@@ -183,7 +185,8 @@ impl Control {
         std::mem::take(&mut self.gather().untaken)
     }
 
-    /// Returns all data recorded so far, without the time series.
+    /// Returns all data recorded so far, without the time series unless [`Control::keep_series`] was
+    /// called.
     pub fn so_far(&self) -> Delta {
         self.gather().so_far.clone()
     }
@@ -193,6 +196,13 @@ impl Control {
     pub fn keep_recent(&self, length: Nanos) {
         self.watch();
         self.gather().recent = Some(RecentDeltas::new(length));
+    }
+
+    /// Makes [`Control::so_far`] and [`Control::record_so_far`] include the time series, which grows
+    /// with the load's length. Enables [`Control::watch`]. Must be called before the load begins.
+    pub fn keep_series(&self) {
+        self.watch();
+        self.gather().keeps_series = true;
     }
 
     /// Returns the data of the window that ends at `until`, without the time series; `None` if
@@ -225,7 +235,8 @@ impl Control {
     }
 
     /// Returns the record that the load described by `info` would have if it had ended after the
-    /// last complete half second, without the time series. Before the measured part, all its values
+    /// last complete half second, without the time series unless [`Control::keep_series`] was called.
+    /// Before the measured part, all its values
     /// are zero.
     pub fn record_so_far(&self, info: &LoadInfo) -> Record {
         let all = self.so_far();
@@ -255,7 +266,9 @@ impl Control {
             std::mem::swap(&mut lock(published).delta, &mut into.scratch);
             if into.scratch.span.is_some() {
                 into.untaken.merge(&into.scratch);
-                into.scratch.drop_series();
+                if !into.keeps_series {
+                    into.scratch.drop_series();
+                }
                 if let Some(recent) = &mut into.recent {
                     recent.add(&into.scratch);
                 }

@@ -167,11 +167,14 @@ fn describe_tls(settings: &LoadSettings) -> String {
         (Some(min), Some(max)) if min == max => format!(", TLS {min} only"),
         (Some(min), Some(max)) => format!(", TLS {min} to {max}"),
     };
-    let ciphers = match settings.ciphers.as_slice() {
+    let list = |name: &str, list: &[String]| match list {
         [] => String::new(),
-        names => format!(", ciphers {}", names.join(" ")),
+        values => format!(", {name} {}", values.join(" ")),
     };
-    format!("{verified}, {resumed}{early_data}{versions}{ciphers}")
+    let ciphers = list("ciphers", &settings.ciphers);
+    let groups = list("groups", &settings.groups);
+    let signatures = list("signature algorithms", &settings.signature_algorithms);
+    format!("{verified}, {resumed}{early_data}{versions}{ciphers}{groups}{signatures}")
 }
 
 #[cfg(test)]

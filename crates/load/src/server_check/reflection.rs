@@ -234,7 +234,7 @@ impl ReflectionServer {
         self.spec.send_only(&request);
         let (mut connection, kind) =
             exchange(&self.spec, &request, self.timeout, &|| false).map_err(failed)?;
-        if let EventKind::CallFailed { failure } = kind {
+        if let EventKind::CallFailed { failure, .. } = kind {
             return Ok(Err(failure));
         }
         let session = connection.session_mut();

@@ -419,6 +419,17 @@ settings! {
             "Cipher suites to offer, by their IANA or OpenSSL names, separated by commas",
             placeholder("LIST"), default("the library's"),
             example("[\"TLS13_AES_128_GCM_SHA256\"]");
+        groups: Vec<String> = List,
+            "Key exchange groups to offer, the preferred one first; the handshake begins with a \
+             key share of the first one",
+            placeholder("LIST"), default("as browsers: X25519MLKEM768,X25519,P-256,P-384"),
+            example("[\"X25519\"]");
+        signature_algorithms: Vec<String> = List,
+            "Signature algorithms to accept from the server, by their IANA names, the preferred \
+             one first",
+            placeholder("LIST"),
+            default("as browsers: ecdsa_secp256r1_sha256,rsa_pss_rsae_sha256 and others"),
+            example("[\"rsa_pss_rsae_sha256\"]");
         no_resumption: bool = Switch,
             "Make a full handshake on every connection";
         early_data: bool = Switch,

@@ -6,29 +6,17 @@ use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, RootCertStore, SignatureScheme, SupportedProtocolVersion};
 
 use super::sessions::SessionStore;
-use super::suites;
 use super::verify::{AcceptAny, CachingVerifier};
+use super::{groups, signatures, suites};
 use crate::settings::{HttpVersion, LoadSettings, TlsVersion};
 use crate::values::error::{SettingsError, SpecError};
 use crate::values::input_file::{self, TEXT_BYTES_MAX};
-
-/// Groups offered for the key exchange, the preferred one first.
-///
-/// A key share is sent for the first group only: X25519 is the cheapest, and nearly every server
-/// with TLS 1.3 supports it. The hybrids with ML-KEM, which browsers prefer, are not offered. They
-/// cost the client several times as much. If they were offered without a key share, a server that
-/// prefers them (OpenSSL 3.5 and later) would require another round trip.
-const KEY_EXCHANGE_GROUPS: [&dyn SupportedKxGroup; 3] = [
-    aws_lc_rs::kx_group::X25519,
-    aws_lc_rs::kx_group::SECP256R1,
-    aws_lc_rs::kx_group::SECP384R1,
-];
 
 /// ALPN protocol of HTTP/1.0 and 1.1 (RFC 7301 §6).
 const HTTP1: &[u8] = b"http/1.1";
@@ -52,6 +40,7 @@ pub(crate) struct TlsSettings {
     config: ClientConfig,
     pub(crate) given: GivenTlsOptions,
     verifier: Arc<dyn ServerCertVerifier>,
+    schemes: Arc<[SignatureScheme]>,
     resumption: bool,
     /// Protocols offered by ALPN, the preferred one first.
     alpn: &'static [&'static [u8]],
@@ -115,6 +104,7 @@ impl TlsSettings {
                 sni: settings.sni.is_some(),
                 cert: settings.cert.is_some(),
             },
+            schemes: signatures::offered(&settings.signature_algorithms, &*verifier)?,
             verifier,
             resumption: !settings.no_resumption,
             alpn,
@@ -126,7 +116,10 @@ impl TlsSettings {
         let mut config = self.config.clone();
         config
             .dangerous()
-            .set_certificate_verifier(Arc::new(CachingVerifier::new(self.verifier.clone())));
+            .set_certificate_verifier(Arc::new(CachingVerifier::new(
+                self.verifier.clone(),
+                self.schemes.clone(),
+            )));
         if self.resumption {
             config.resumption = Resumption::store(Arc::new(SessionStore::new(connections)));
         }
@@ -149,7 +142,10 @@ fn provider(
     };
     Ok(CryptoProvider {
         cipher_suites,
-        kx_groups: KEY_EXCHANGE_GROUPS.to_vec(),
+        kx_groups: match settings.groups.as_slice() {
+            [] => groups::browsers_order(),
+            names => groups::chosen(names, versions)?,
+        },
         ..aws_lc_rs::default_provider()
     })
 }

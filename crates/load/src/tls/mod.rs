@@ -17,9 +17,11 @@
 mod certificate;
 mod cipher;
 mod config;
+mod groups;
 mod handshake;
 mod records;
 mod sessions;
+mod signatures;
 mod state;
 mod suites;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Types that the states of a TLS connection share: events, buffers, and negotiated parameters.
 
-use prony_record::Negotiated;
+use prony_record::{Nanos, Negotiated, TlsGroup, TlsHandshake};
 use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 use super::{certificate, suites};
@@ -66,7 +66,9 @@ pub(crate) struct NegotiatedTls {
     /// Protocol chosen by ALPN.
     pub(crate) alpn: Option<&'static [u8]>,
     /// True if an earlier session was resumed.
-    pub(crate) resumed: bool,
+    pub(super) resumed: bool,
+    /// True if the server asked for another key share. Unknown for resumed sessions.
+    hello_retried: bool,
 }
 
 impl NegotiatedTls {
@@ -84,7 +86,22 @@ impl NegotiatedTls {
                 .and_then(|chain| certificate::public_key(chain.first()?)?.bits()),
             alpn: offered.iter().copied().find(|name| Some(*name) == chosen),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
+            hello_retried: state.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest),
         })
+    }
+
+    /// Returns the handshake that ended with these parameters, as the recorder counts it.
+    pub(crate) fn handshake_of(agreed: Option<&NegotiatedTls>, took: Nanos) -> TlsHandshake {
+        TlsHandshake {
+            took,
+            resumed: agreed.is_some_and(|agreed| agreed.resumed),
+            group: agreed.and_then(|agreed| agreed.group).map(|group| {
+                group
+                    .as_str()
+                    .map_or_else(|| TlsGroup::of(""), TlsGroup::of)
+            }),
+            hello_retried: agreed.is_some_and(|agreed| agreed.hello_retried),
+        }
     }
 
     /// Converts the parameters to the form in which a record stores them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, SignatureScheme};
 
 use super::certificate::public_key;
 
@@ -91,6 +91,8 @@ const CACHED_CHAINS_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct CachingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,
+    /// Signature algorithms that are offered, the preferred one first.
+    schemes: Arc<[SignatureScheme]>,
     good: Mutex<Vec<VerifiedChain>>,
 }
 
@@ -120,10 +122,23 @@ impl VerifiedChain {
 }
 
 impl CachingVerifier {
-    pub(super) fn new(verifier: Arc<dyn ServerCertVerifier>) -> CachingVerifier {
+    pub(super) fn new(
+        verifier: Arc<dyn ServerCertVerifier>,
+        schemes: Arc<[SignatureScheme]>,
+    ) -> CachingVerifier {
         CachingVerifier {
             verifier,
+            schemes,
             good: Mutex::default(),
+        }
+    }
+
+    /// Checks that the server used one of the offered algorithms.
+    fn check_scheme(&self, signed: &DigitallySignedStruct) -> Result<(), Error> {
+        if self.schemes.contains(&signed.scheme) {
+            Ok(())
+        } else {
+            Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
         }
     }
 }
@@ -176,6 +191,7 @@ impl ServerCertVerifier for CachingVerifier {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(signed)?;
         self.verifier.verify_tls12_signature(message, cert, signed)
     }
 
@@ -185,11 +201,12 @@ impl ServerCertVerifier for CachingVerifier {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(signed)?;
         self.verifier.verify_tls13_signature(message, cert, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+        self.schemes.to_vec()
     }
 }
 
@@ -250,7 +267,7 @@ mod tests {
     #[test]
     fn an_accepted_chain_is_cached_for_a_minute_for_the_same_name() {
         let counting = Arc::new(CountingVerifier::default());
-        let remembering = CachingVerifier::new(counting.clone());
+        let remembering = CachingVerifier::new(counting.clone(), Arc::default());
         let ask = |certificates: &[&[u8]], name: &str, ocsp: &[u8], at: u64| {
             let chain = chain(certificates);
             let name = ServerName::try_from(name.to_owned()).unwrap();

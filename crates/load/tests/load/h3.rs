@@ -201,6 +201,21 @@ fn sources_and_resumption_work_over_quic() {
 }
 
 #[test]
+fn key_exchanges_over_quic_are_counted_by_group() {
+    let served = served(Config::default());
+    for (words, group) in [
+        ("", "X25519MLKEM768"),
+        ("--groups P-256", "secp256r1"),
+        ("--groups X25519", "X25519"),
+    ] {
+        let words = format!("-n 6 -c 2 --no-keepalive --no-resumption {words}");
+        let record = load(&served, "/bytes/10", &words);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 6)], "{words}");
+        assert_eq!(record.totals.tls_groups, [(group.to_owned(), 6)].into());
+    }
+}
+
+#[test]
 fn early_data_is_sent_on_resumed_connections() {
     let served = served(Config::default());
     // The server sends two tickets after a full handshake. A connection with early data ends before

@@ -78,6 +78,44 @@ fn the_number_of_resumed_handshakes_is_in_the_record() {
 }
 
 #[test]
+fn key_exchanges_are_counted_by_group() {
+    let served = Served::secured();
+    for version in ["--http 1.1", "--http 2"] {
+        for (words, group) in [
+            ("", "X25519MLKEM768"),
+            ("--groups x25519", "X25519"),
+            ("--groups P-384,X25519", "secp384r1"),
+            ("--groups prime256v1", "secp256r1"),
+        ] {
+            let words = format!("-n 6 -c 2 --no-keepalive --no-resumption {version} {words}");
+            let record = served.load(Via::Tls, "/", &words);
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 6)], "{words}");
+            let groups = record.totals.tls_groups;
+            assert_eq!(groups, [(group.to_owned(), 6)].into(), "{words}");
+        }
+    }
+}
+
+#[test]
+fn signature_algorithms_are_offered_in_the_order_of_the_setting() {
+    let served = Served::secured();
+    let words = "-n 2 -c 1 --signature-algorithms";
+    let record = served.load(
+        Via::Tls,
+        "/",
+        &format!("{words} ecdsa_secp256r1_sha256,ed25519"),
+    );
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 2)]);
+    let record = served.load(Via::Tls, "/", &format!("{words} rsa_pss_rsae_sha256"));
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
+    assert!(
+        errors(&record).contains("--signature-algorithms"),
+        "{}",
+        errors(&record)
+    );
+}
+
+#[test]
 fn untrusted_certificates_are_refused() {
     let served = Served::secured();
     let stranger = Served::secured();
@@ -185,6 +223,18 @@ fn invalid_combinations_are_refused_with_the_flags_name() {
         (vec!["--ciphers", "TLS_MADE_UP"], "\"TLS_MADE_UP\""),
         (vec!["--ciphers", "TLS_MADE_UP"], "TLS_AES_128_GCM_SHA256"),
         (vec!["--ciphers", "RC4-SHA"], "\"RC4-SHA\""),
+        (
+            vec!["--groups", "X25519,X448"],
+            "--groups: \"X448\" is not supported by this TLS library; choose from X25519MLKEM768,",
+        ),
+        (
+            vec!["--groups", "MLKEM768", "--tls-max", "1.2"],
+            "--groups: none of them can be used with --tls-max 1.2",
+        ),
+        (
+            vec!["--signature-algorithms", "rsa_md5"],
+            "\"rsa_md5\" is not supported by this TLS library; choose from ecdsa_secp256r1_sha256,",
+        ),
         (
             vec!["--tls-max", "1.2", "--ciphers", "TLS_AES_128_GCM_SHA256"],
             "TLS_AES_128_GCM_SHA256 is a cipher suite of TLS 1.3, which --tls-max 1.2 excludes",

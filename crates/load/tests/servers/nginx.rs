@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::checks::check_all;
 use crate::process::program;
-use crate::server::{Server, ServerSetup};
+use crate::server::{Server, ServerSetup, Transport};
 
 /// `{more}` is replaced by a test's directives, and `{h2}` by the directives that enable HTTP/2.
 const CONFIGURATION: &str = "
@@ -61,3 +61,32 @@ fn start_speaking(h2: &str, more: &str) -> Server {
 }
 
 check_all!(start(""));
+
+#[test]
+fn key_exchange_groups_are_those_that_nginx_logs() {
+    let server = start(
+        "ssl_ecdh_curve secp384r1:prime256v1:X25519; location = /curve { return 200 $ssl_curve; }",
+    );
+    // nginx follows the order of the client. It knows no group with ML-KEM.
+    for (words, curve, group, retries) in [
+        ("", "X25519", "X25519", 0),
+        ("--groups P-256,X25519", "prime256v1", "secp256r1", 0),
+        (
+            "--groups X25519MLKEM768,P-256",
+            "prime256v1",
+            "secp256r1",
+            6,
+        ),
+        ("--tls-max 1.2", "X25519", "X25519", 0),
+    ] {
+        let words = format!(
+            "-n 6 -c 2 --no-keepalive --no-resumption --expect-sha256 {} {words}",
+            crate::site::hash(curve.as_bytes())
+        );
+        let record = server.load(Transport::Tls, "/curve", &words);
+        assert_eq!(record.totals.ok, 6, "{words}: {:?}", record.findings);
+        let totals = &record.totals;
+        assert_eq!(totals.tls_groups, [(group.to_owned(), 6)].into(), "{words}");
+        assert_eq!(totals.tls_hello_retries, retries, "{words}");
+    }
+}

@@ -29,7 +29,7 @@ pub(crate) fn hash_of(size: usize) -> &'static str {
     &HASHES[at]
 }
 
-fn hash(bytes: &[u8]) -> String {
+pub(crate) fn hash(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
         .fold(String::new(), |mut hex, byte| {

@@ -17,19 +17,30 @@ pub(crate) struct FrozenFile {
     pub(crate) to: PathBuf,
 }
 
+impl FrozenFile {
+    /// Returns true if this is a folder, of which only some files are copied.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.from.is_dir()
+    }
+}
+
 /// Lists the files to copy for `references`, which are paths as written in the plan.
 pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -> Vec<FrozenFile> {
     let mut frozen = BTreeSet::new();
-    for reference in references {
-        let file = FrozenFile {
-            from: folder.file(reference),
-            to: Path::new(INCLUDES).join(copy_name(reference)),
-        };
+    let references = references.iter().map(|reference| FrozenFile {
+        from: folder.file(reference),
+        to: Path::new(INCLUDES).join(copy_name(reference)),
+    });
+    // The only folders are those in which imports of .proto files are found. They exist in the copy
+    // even if nothing is imported from them.
+    let (folders, files): (Vec<_>, Vec<_>) = references.partition(FrozenFile::is_folder);
+    for file in files {
         frozen.extend(body_files(&file));
         frozen.extend(step_files(&file));
-        frozen.extend(imported_files(&file));
+        frozen.extend(imported_files(&file, &folders));
         frozen.insert(file);
     }
+    frozen.extend(folders);
     frozen.into_iter().collect()
 }
 
@@ -75,21 +86,31 @@ fn step_files(steps: &FrozenFile) -> Vec<FrozenFile> {
         .collect()
 }
 
-/// Lists the files that a .proto file imports. Their paths are relative to its folder.
-fn imported_files(proto: &FrozenFile) -> Vec<FrozenFile> {
+/// Lists the files that a .proto file imports, from one of `folders` or from its own folder. Their
+/// paths are relative to that folder.
+fn imported_files(proto: &FrozenFile, folders: &[FrozenFile]) -> Vec<FrozenFile> {
     let is_proto = proto.from.extension().is_some_and(|it| it == "proto");
     let (true, Some(from), Some(to)) = (is_proto, proto.from.parent(), proto.to.parent()) else {
         return Vec::new();
     };
-    let imports = proto_imports(&proto.from).into_iter();
-    let relative = imports.filter_map(|file| Some(file.strip_prefix(from).ok()?.to_owned()));
-    relative
-        .filter(|file| is_below(file))
-        .map(|file| FrozenFile {
-            from: from.join(&file),
-            to: to.join(&file),
-        })
-        .collect()
+    let own = FrozenFile {
+        from: from.to_owned(),
+        to: to.to_owned(),
+    };
+    let mut imported = Vec::new();
+    for folder in folders.iter().map(Some).chain([None]) {
+        for file in proto_imports(&proto.from, folder.map(|folder| &*folder.from)) {
+            let mut roots = folder.into_iter().chain([&own]);
+            imported.extend(roots.find_map(|root| {
+                let relative = file.strip_prefix(&root.from).ok()?;
+                is_below(relative).then(|| FrozenFile {
+                    from: file.clone(),
+                    to: root.to.join(relative),
+                })
+            }));
+        }
+    }
+    imported
 }
 
 /// Returns true if a path leads to a file in its folder, or below it.

@@ -617,7 +617,11 @@ fn read_path_value(
         around.folder
     };
     let path: PathBuf = folder.file(written);
-    if let Err(trouble) = folder.check(written) {
+    let trouble = match key {
+        "proto_path" => (!path.is_dir()).then(|| "is not a folder".to_owned()),
+        _ => folder.check(written).err().map(|error| error.to_string()),
+    };
+    if let Some(trouble) = trouble {
         let message = format!("{key}: {} {trouble}", path.display());
         let hint = "relative paths are resolved against the plan's folder";
         reader.report_with_hint(DiagnosticKind::File, line, message, hint);

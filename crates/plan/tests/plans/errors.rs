@@ -60,7 +60,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "margin   = \"2%\"",
         "metrics = [\"rate\", \"p98\"]",
         "@: \"p98\" is not a metric that can have a verdict (known metrics: rate_per_s, capacity_per_s, \
-         journey_capacity_per_s, total_time_us, p50_us, p99_us, \
+         journey_capacity_per_s, total_time_us, p50_us, p99_us, tls_p50_us, \
          events_per_s, first_event_p50_us, first_event_p99_us, event_gap_p50_us, event_gap_p99_us, \
          failed_share, journeys_per_s, journey_p50_us, journey_p99_us, journey_failed_share, server_cpu_us_per_request, \
          server_cpu_user_us_per_request, server_cpu_system_us_per_request, server_cpu_user_percent, \

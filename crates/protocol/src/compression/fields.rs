@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::FIELD_OVERHEAD_BYTES;
+use super::call_messages::CallMessageId;
 use crate::field::{is_token, is_value, trim};
 
 /// Error in the fields of a response, which makes the response malformed (RFC 9113 §8.1.1, RFC 9114
@@ -83,6 +84,8 @@ pub struct Fields {
     pub is_grpc: bool,
     /// Value of `grpc-status`.
     pub grpc_status: Option<u16>,
+    /// Identifies the value of `grpc-message`, if it was kept.
+    pub grpc_message: Option<CallMessageId>,
     /// First fault that makes the list invalid both as headers and as trailers.
     pub fault: Option<FieldFault>,
     /// True after the first field that isn't a pseudo-header field.
@@ -117,6 +120,10 @@ impl Fields {
             Meaning::GrpcStatus(status) => {
                 self.regular = true;
                 self.grpc_status = Some(status);
+            }
+            Meaning::GrpcMessage(message) => {
+                self.regular = true;
+                self.grpc_message = Some(message);
             }
             Meaning::Fault(fault) => self.blame(fault),
         }
@@ -176,6 +183,7 @@ pub(crate) enum NameKind {
     ContentLength,
     ContentType,
     GrpcStatus,
+    GrpcMessage,
     /// A name whose values are irrelevant to the decoder.
     Regular,
     /// A name that makes the response malformed, whatever its value.
@@ -190,6 +198,8 @@ pub(crate) enum Meaning {
     /// A Content-Type of gRPC.
     GrpcContent,
     GrpcStatus(u16),
+    /// A `grpc-message` whose value is kept.
+    GrpcMessage(CallMessageId),
     Regular,
     Fault(FieldFault),
 }
@@ -204,6 +214,7 @@ impl Name {
             b"content-length" => NameKind::ContentLength,
             b"content-type" => NameKind::ContentType,
             b"grpc-status" => NameKind::GrpcStatus,
+            b"grpc-message" => NameKind::GrpcMessage,
             b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
             | b"upgrade" => NameKind::Fault(FieldFault::ConnectionSpecific),
             _ if !is_token(name) => NameKind::Fault(FieldFault::Name),
@@ -222,7 +233,7 @@ impl Field {
     #[inline]
     pub(crate) fn read(name: Name, value: &[u8]) -> Field {
         let meaning = match name.kind {
-            NameKind::Regular => match regular_fault(value) {
+            NameKind::Regular | NameKind::GrpcMessage => match regular_fault(value) {
                 None => Meaning::Regular,
                 Some(fault) => Meaning::Fault(fault),
             },

@@ -1,9 +1,11 @@
 //! Field compression: the parts that HPACK (RFC 7541) and QPACK (RFC 9204) have in common.
 //!
-//! Neither decoder stores text. Each field is reduced to its meaning, so the memory of a dynamic
-//! table doesn't depend on the peer's input. A list of fields is reduced to a summary.
+//! Neither decoder stores text, except for a few messages of failed gRPC calls. Each field is reduced
+//! to its meaning, so the memory of a dynamic table doesn't depend on the peer's input. A list of
+//! fields is reduced to a summary.
 
 mod block_cache;
+mod call_messages;
 mod coding;
 mod fields;
 mod huffman;
@@ -14,6 +16,8 @@ mod table;
 mod text_table;
 
 pub(crate) use block_cache::BlockCache;
+pub use call_messages::CallMessageId;
+pub(crate) use call_messages::CallMessages;
 pub(crate) use coding::FieldCoding;
 #[cfg(test)]
 pub(crate) use fields::Meaning;

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use super::numbers::{BUCKETS, DISTRIBUTIONS};
 use super::*;
 use crate::Outcome;
+use crate::delta::DELTA_COUNTS;
 use crate::series::coarse_times;
 
 fn refused(change: impl Fn(&mut EncodedDelta)) {
@@ -26,7 +27,7 @@ fn refused(change: impl Fn(&mut EncodedDelta)) {
 
 #[test]
 fn impossible_numbers_are_rejected_whole() {
-    refused(|it| it.counts = [u64::MAX; 15]);
+    refused(|it| it.counts = [u64::MAX; DELTA_COUNTS]);
     refused(|it| it.events[5] = u64::MAX);
     refused(|it| it.outcomes = vec![(Outcome::Ok, u64::MAX)]);
     refused(|it| it.statuses = vec![(200, 1 << 50)]);

@@ -172,6 +172,8 @@ fn mixed(measured: MeasuredPart, seed: u64, each: &mut dyn FnMut(&mut Recorder, 
         let tls = TlsHandshake {
             took: Nanos(next(9_000)),
             resumed: next(2) == 0,
+            group: [None, Some(crate::TlsGroup::of("X25519"))][next(2) as usize],
+            hello_retried: next(2) == 0,
         };
         let at = Nanos::from_millis(now);
         recorder.connection_opened(at, Nanos(next(7_000)), Some(tls).filter(|_| next(2) > 0));

@@ -81,7 +81,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bins: &[Bin], marked: &[(String,
 }
 
 /// Returns round times between two limits in microseconds, with their labels.
-fn times_of_axis(from: f64, to: f64) -> Vec<(f64, String)> {
+pub(super) fn times_of_axis(from: f64, to: f64) -> Vec<(f64, String)> {
     let decades = (from.max(1e-3).log10().floor() as i32)..=(to.max(1e-3).log10().ceil() as i32);
     let steps: &[f64] = match to / from.max(1e-3) {
         ratio if ratio > 3.0 => &[1.0, 2.0, 5.0],

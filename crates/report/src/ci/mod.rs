@@ -1,9 +1,10 @@
-//! Results for CI: JUnit XML, a summary and annotations for GitHub.
+//! Results for CI: JUnit XML, a badge, a summary and annotations for GitHub.
 //!
 //! A test case fails if the command would exit with status 1 because of it: for a failed condition,
 //! a withheld verdict, or an established regression. A slower variant of an experiment is an ordinary result,
 //! unless a condition forbids it.
 
+mod badge;
 mod github;
 mod junit;
 
@@ -18,6 +19,7 @@ use crate::method as experiment_wording;
 use crate::stored::{Stored, StoredContent};
 use crate::tables::runs;
 
+pub use badge::badge;
 pub use github::{annotations, summary};
 pub use junit::junit;
 

@@ -6,7 +6,7 @@ use prony_wording::load::{headline, time_at};
 use super::times::{of_one_load, rates};
 use super::titled;
 use crate::captions;
-use crate::chart::{self, Chart, RateDots, TimedLine, palette};
+use crate::chart::{self, Chart, HeatColumn, RateDots, TimedLine, palette};
 use crate::document::Figure;
 use crate::number;
 use crate::tables::load::with_lengths;
@@ -34,6 +34,11 @@ pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
             "Response times over time",
             "Percentiles of the requests that finished in each half second.",
             percentiles(record),
+        ),
+        (
+            "Heat map of response times",
+            "The darker, the more of the requests that finished at that time took that long.",
+            heat_map(record),
         ),
         (
             "Response times against the offered rate",
@@ -206,6 +211,30 @@ fn percentiles(record: &Record) -> Option<Chart> {
     let length_s = record.totals.elapsed_s;
     let (unit, mark) = ("response time", number::time);
     Some(chart::timed(label, unit, mark, length_s, &lines))
+}
+
+/// The response times of each half second; `None` if the record doesn't have them.
+fn heat_map(record: &Record) -> Option<Chart> {
+    let columns = with_lengths(&record.series).map(|(length_s, half_second)| HeatColumn {
+        from_s: half_second.t_s - length_s,
+        to_s: half_second.t_s,
+        times: half_second
+            .times
+            .iter()
+            .map(|&(time, count)| (time.as_secs_f64() * 1e6, count))
+            .collect(),
+    });
+    let columns: Vec<HeatColumn> = columns.collect();
+    if columns.iter().all(|column| column.times.is_empty()) {
+        return None;
+    }
+    let times = &record.response_time_us;
+    let label = format!(
+        "Heat map of response times over time, from {} to {}.",
+        time_at(times, "min", times.min),
+        time_at(times, "max", times.max)
+    );
+    Some(chart::heat(label, &columns))
 }
 
 /// Name of a line, index of its color, and a function that returns its value in a half second of

@@ -40,6 +40,25 @@ pub fn render(document: &Document) -> String {
     )
 }
 
+/// Script of [`live_page`], which the page loads as `live.js`.
+pub const LIVE_SCRIPT: &str = include_str!("live.js");
+
+/// Returns a page that shows a report while it changes. The page asks its server once per second
+/// for `state`, a JSON object with a `version`, a `text` and whether the work is `over`, and loads
+/// `report` when the version has changed.
+pub fn live_page() -> String {
+    let head = HEAD.replace(
+        "default-src 'none';",
+        "default-src 'none'; script-src 'self'; connect-src 'self';",
+    );
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n{head}<title>prony</title>\n<style>\n{}</style>\n\
+         </head>\n<body>\n<p class=\"live\" role=\"status\" id=\"status\">connecting</p>\n\
+         <div id=\"report\"></div>\n<script src=\"live.js\"></script>\n</body>\n</html>\n",
+        style()
+    )
+}
+
 /// Metadata that all pages have.
 const HEAD: &str = "<meta charset=\"utf-8\">\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

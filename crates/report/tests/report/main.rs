@@ -6,6 +6,7 @@ mod consistent_values;
 mod golden;
 mod hostile;
 mod openmetrics;
+mod otlp;
 mod runs;
 mod sample_data;
 mod schema;

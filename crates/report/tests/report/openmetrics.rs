@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prony_record::{Distribution, FleetUse, Nanos, Outcome, Record};
-use prony_report::openmetrics;
+use prony_report::metrics::{self, openmetrics};
 use prony_report::stored::{self, StoredContent};
 
 fn fixtures() -> PathBuf {
@@ -12,7 +12,7 @@ fn fixtures() -> PathBuf {
 }
 
 /// One load with times from 100 µs to 100 ms, a timeout, and a URL that needs escaping.
-fn record() -> Record {
+pub(crate) fn record() -> Record {
     let mut times = Distribution::new();
     for step in 1..=1_000u64 {
         times.record(Nanos(step * 100_000));
@@ -96,7 +96,7 @@ fn read(text: &str) -> BTreeMap<String, f64> {
 
 #[test]
 fn one_load_has_its_counts_and_its_histogram() {
-    let text = openmetrics::load(&record());
+    let text = openmetrics::text(&metrics::of_load(&record()));
     let samples = read(&text);
     let of = |name: &str| samples.get(name).copied();
     assert_eq!(of("prony_requests_total{outcome=\"ok\"}"), Some(1_000.0));
@@ -125,7 +125,7 @@ fn one_load_has_its_counts_and_its_histogram() {
 
 #[test]
 fn buckets_are_cumulative() {
-    let samples = read(&openmetrics::load(&record()));
+    let samples = read(&openmetrics::text(&metrics::of_load(&record())));
     let of = |le: &str| samples[&format!("prony_response_time_seconds_bucket{{le=\"{le}\"}}")];
     assert_eq!(of("0.00005"), 0.0);
     // The distribution has an error of up to 0.1%.
@@ -160,7 +160,7 @@ fn trials_of_a_variant_add_up_under_its_labels() {
     let StoredContent::Experiment(experiment) = stored.content else {
         panic!("an experiment");
     };
-    let samples = read(&openmetrics::experiment(&experiment));
+    let samples = read(&openmetrics::text(&metrics::of_experiment(&experiment)));
     let name = &experiment.verdict.variants[0].name;
     let own = experiment.trials.iter().filter(|trial| trial.variant == 0);
     let ok: u64 = own.map(|trial| trial.record.totals.ok).sum();
@@ -180,7 +180,7 @@ fn unknown_values_of_agents_are_omitted() {
     let mut record = record();
     record.fleet = Some(FleetUse::default());
     let cpu = |record: &Record| {
-        let samples = read(&openmetrics::load(record));
+        let samples = read(&openmetrics::text(&metrics::of_load(record)));
         let generators = samples.into_iter();
         generators
             .filter(|(name, _)| name.starts_with("prony_generator"))

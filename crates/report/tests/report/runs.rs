@@ -420,6 +420,30 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     assert!(!unclear(false).has_failed() && unclear(true).has_failed());
 }
 
+#[test]
+fn the_badge_has_the_failures_or_a_result() {
+    let (old, new) = (fixture("demo"), another_day());
+    let document = document();
+    let judged = |gates| RunVerdicts {
+        new: &new,
+        runs: None,
+        gates,
+        is_gated: false,
+        strict: false,
+    };
+    let text = |image: &str| {
+        let image = roxmltree::Document::parse(image).unwrap();
+        let label = image.root_element().attribute("aria-label").unwrap();
+        label.to_owned()
+    };
+    let failing = text(&ci::badge(&judged(&document.gates)));
+    assert_eq!(failing, "prony: 1 of 7 failed");
+    let passing = text(&ci::badge(&judged(&[])));
+    assert_eq!(passing, "prony: slower · request rate of tcp against unix");
+    let undecided = text(&ci::badge(&judged(&unclear_gate(&old, &new)[..])));
+    assert!(!undecided.contains("failed"), "{undecided}");
+}
+
 /// A condition that is inconclusive.
 fn unclear_gate(old: &Stored, new: &Stored) -> Vec<GateResult> {
     let gates = judged(old, new, &["retransmits_per_request of tcp > 1"]);

@@ -137,6 +137,8 @@ fn real_record() -> Record {
     let handshake = TlsHandshake {
         took: Nanos(1_200_000),
         resumed: true,
+        group: Some(prony_record::TlsGroup::of("X25519")),
+        hello_retried: true,
     };
     recorder.connection_opened(Nanos(1), Nanos(90_000), Some(handshake));
     let end = Nanos::from_millis(1_200);

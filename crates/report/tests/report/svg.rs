@@ -93,7 +93,11 @@ fn a_load_has_its_chart() {
     let json = std::fs::read_to_string(fixtures().join("load-open.json")).unwrap();
     let record = Record::from_json(&json).unwrap();
     let files = svg::render(&Document::of_load(&record, &PERCENTILES));
-    let expected = ["completions-over-time.svg", "response-times-over-time.svg"];
+    let expected = [
+        "completions-over-time.svg",
+        "response-times-over-time.svg",
+        "heat-map-of-response-times.svg",
+    ];
     assert_eq!(names(&files), expected);
     files.iter().for_each(|file| drop(whole(file)));
     assert_eq!(svg::render(&Document::of_load(&Record::default(), &[])), []);

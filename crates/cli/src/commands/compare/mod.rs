@@ -15,7 +15,7 @@ use crate::composed_plan::ComparedRevisions;
 use crate::ending::{Ending, Failure};
 use crate::experiment::plan_file;
 use crate::runs_folder::ResultsFolder;
-use crate::schema::{self, SchemaReader};
+use crate::schema;
 use crate::{experiment, runs_folder};
 
 /// Runs `prony compare`.
@@ -52,8 +52,8 @@ pub(crate) fn run(arguments: &CompareArgs) -> Result<Ending, Failure> {
             };
             let settings = &arguments.load.settings;
             let first = urls.first().copied();
-            let elsewhere = schema::described(settings, first, SchemaReader::Elsewhere)?;
-            servers::plan(given, &described.insert(elsewhere).settings)?
+            let described_settings = schema::described(settings, first)?;
+            servers::plan(given, &described.insert(described_settings).settings)?
         }
         ([_, _, ..], Some(_)) => {
             let what = "--resume takes the plan from the folder (remove the URLs)";

@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<Ending, Failure> {
     if !mode.is_interleaved() {
         plan = self::plan(&machine, SEQUENTIAL_TRIALS)?;
     }
-    let session = Session::open(arguments.progress, None)?;
+    let session = Session::open(arguments.progress)?;
     let hosts = (None, SshMachines::default());
     experiment::run_experiment(&plan, &settings, &session, GateSettings::default(), hosts)
 }

@@ -87,8 +87,9 @@ fn finish_run(
         ("--csv", arguments.csv.as_deref()),
         ("--html", arguments.html.as_deref()),
         ("--timeline", None),
+        ("--hdr", None),
     ])?;
-    let session = Session::open(arguments.progress, None)?;
+    let session = Session::open(arguments.progress)?;
     let progress = session.progress();
     let fleet = arguments.server.connect()?;
     let run = fleet.run(arguments.run.as_ref()).map_err(fleet_failure)?;

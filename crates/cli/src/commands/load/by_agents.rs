@@ -9,7 +9,7 @@ use crate::coordinator::{
     connect, fleet_failure, observe_agents, print_collect_hint, stop_request,
 };
 use crate::ending::Failure;
-use crate::schema::{self, SchemaReader};
+use crate::schema;
 use crate::session::Session;
 
 /// Generates the load with agents and shows its progress. Returns the record, and whether the load
@@ -32,7 +32,7 @@ pub(crate) fn send_by_agents(
         fleet = fleet.with_wait(wait);
     }
     let given = &arguments.load.settings;
-    let described = schema::described(given, arguments.url.as_deref(), SchemaReader::Elsewhere)?;
+    let described = schema::described(given, arguments.url.as_deref())?;
     let request = LoadRequest {
         url: arguments.url.clone(),
         settings: described.settings.clone(),

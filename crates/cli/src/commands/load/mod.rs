@@ -21,7 +21,7 @@ use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::load_results::LoadResults;
 use crate::running_load::RunningLoad;
-use crate::schema::{self, SchemaReader};
+use crate::schema;
 use crate::session::{ObservedLoad, Session};
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts};
@@ -48,6 +48,7 @@ fn open_results(
         ("--csv", arguments.csv.as_deref()),
         ("--html", arguments.html.as_deref()),
         ("--timeline", arguments.timeline.as_deref()),
+        ("--hdr", arguments.hdr.as_deref()),
     ])?;
     results.conditions = conditions;
     if !arguments.percentiles.is_empty() {
@@ -76,13 +77,15 @@ fn run_by_agents(
         ));
     }
     let results = open_results(arguments, conditions)?;
-    let session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
+    let session = Session::monitored(arguments.progress, &arguments.monitoring)?;
     let ended = by_agents::send_by_agents(arguments, choice, abort_rules, &session)?;
     let Some((mut record, interrupted)) = ended else {
         return Ok(Ending::Interrupted);
     };
     record.command = Some(command_of(arguments));
-    results.conclude(&mut record, interrupted, session.progress())
+    let ending = results.conclude(&mut record, interrupted, session.progress())?;
+    session.end_load(&record);
+    Ok(ending)
 }
 
 /// Runs a load in this process.
@@ -92,11 +95,11 @@ fn run_here(
     abort_rules: Option<&AbortRules>,
 ) -> Result<Ending, Failure> {
     let given = &arguments.load.settings;
-    let described = schema::described(given, arguments.url.as_deref(), SchemaReader::Here)?;
+    let described = schema::described(given, arguments.url.as_deref())?;
     let settings = &described.settings;
     let spec = resolve_load(arguments.url.as_deref(), settings)?;
     let results = open_results(arguments, conditions)?;
-    let session = Session::open(arguments.progress, arguments.metrics.as_deref())?;
+    let session = Session::monitored(arguments.progress, &arguments.monitoring)?;
     for finding in spec.forecast() {
         session.progress().warn(&finding.text);
     }
@@ -138,6 +141,7 @@ fn run_here(
         profiles.store(&mut record, session.progress());
     }
     let ending = results.conclude(&mut record, interrupted, session.progress())?;
+    session.end_load(&record);
     Ok(match end_script(script.as_deref(), failure) {
         Ok(()) => ending,
         Err(text) => {

@@ -1,8 +1,9 @@
 //! Reports on one experiment or one load.
 
 use prony_record::Record;
+use prony_report::metrics::{self, openmetrics};
 use prony_report::stored::{Stored, StoredContent};
-use prony_report::{Document, Experiment, PERCENTILES, csv, data, openmetrics, text};
+use prony_report::{Document, Experiment, PERCENTILES, csv, data, text};
 use prony_stats::gate::GateResult;
 
 use super::outputs::{DataOutputs, ReportOutputs, put_tables};
@@ -26,6 +27,10 @@ pub(super) fn report_one_run(
             stored.source,
             records.len()
         )));
+    }
+    if arguments.hdr.is_some() && matches!(stored.content, StoredContent::Experiment(_)) {
+        let what = "--hdr describes one load (name the trial.json of a trial, or a record)";
+        return Err(Failure::wrong(what));
     }
     let outputs = ReportOutputs::open(arguments)?;
     let mut verdicts = JudgedRuns {
@@ -100,7 +105,9 @@ fn write_experiment(
 ) -> Result<(), Failure> {
     let verdict = &experiment.verdict;
     write_output(outputs.csv, || csv::verdict(verdict))?;
-    write_output(outputs.openmetrics, || openmetrics::experiment(experiment))?;
+    write_output(outputs.openmetrics, || {
+        openmetrics::text(&metrics::of_experiment(experiment))
+    })?;
     put_tables(outputs.tables.as_deref(), || {
         data::experiment(experiment, gates)
     })?;
@@ -110,7 +117,12 @@ fn write_experiment(
 
 fn write_load(outputs: DataOutputs, record: &Record) -> Result<(), Failure> {
     write_output(outputs.csv, || csv::series(record))?;
-    write_output(outputs.openmetrics, || openmetrics::load(record))?;
+    write_output(outputs.openmetrics, || {
+        openmetrics::text(&metrics::of_load(record))
+    })?;
+    if let Some((output, format)) = outputs.hdr {
+        output.write(&format.text(record))?;
+    }
     put_tables(outputs.tables.as_deref(), || data::load(record))?;
     write_output(outputs.json, || record.to_json())
 }

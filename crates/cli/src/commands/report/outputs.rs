@@ -9,6 +9,7 @@ use prony_report::{Document, html, markdown, svg};
 use super::browser::Browsers;
 use crate::arguments::ReportArgs;
 use crate::ending::Failure;
+use crate::output::load_results::HdrFormat;
 use crate::output::replaced_file::replace;
 use crate::output::{Output, check_distinct, report_lost, write_output};
 
@@ -26,22 +27,24 @@ pub(super) struct DataOutputs {
     pub(super) csv: Option<Output>,
     pub(super) json: Option<Output>,
     pub(super) openmetrics: Option<Output>,
+    pub(super) hdr: Option<(Output, HdrFormat)>,
     pub(super) tables: Option<PathBuf>,
 }
 
 impl ReportOutputs {
     pub(super) fn open(arguments: &ReportArgs) -> Result<ReportOutputs, Failure> {
-        let all: [(&str, Option<&Path>); 7] = [
+        let all: [(&str, Option<&Path>); 8] = [
             ("--html", arguments.html.as_deref()),
             ("--pdf", arguments.pdf.as_deref()),
             ("--csv", arguments.csv.as_deref()),
             ("--json", arguments.json.as_deref()),
             ("--markdown", arguments.markdown.as_deref()),
             ("--openmetrics", arguments.openmetrics.as_deref()),
+            ("--hdr", arguments.hdr.as_deref()),
             ("--junit", arguments.gates.junit.as_deref()),
         ];
         check_distinct(&all)?;
-        let [html, pdf, csv, json, markdown, openmetrics, _] = all;
+        let [html, pdf, csv, json, markdown, openmetrics, hdr, _] = all;
         let pdf = match Output::open_file(pdf.0, pdf.1)? {
             Some(output) => Some((Browsers::find()?, output)),
             None => None,
@@ -55,6 +58,7 @@ impl ReportOutputs {
                 csv: Output::open(csv.0, csv.1)?,
                 json: Output::open(json.0, json.1)?,
                 openmetrics: Output::open(openmetrics.0, openmetrics.1)?,
+                hdr: HdrFormat::open(hdr.0, hdr.1)?,
                 tables: arguments.tables.clone(),
             },
         })
@@ -67,6 +71,7 @@ impl ReportOutputs {
         pages.into_iter().chain(data).all(Option::is_none)
             && self.pdf.is_none()
             && self.svg.is_none()
+            && self.data.hdr.is_none()
             && self.data.tables.is_none()
     }
 
@@ -74,7 +79,12 @@ impl ReportOutputs {
     pub(super) fn takes_standard_output(&self) -> bool {
         let data = &self.data;
         let files = [&data.csv, &data.json, &self.markdown, &data.openmetrics];
-        files.into_iter().flatten().any(Output::is_standard)
+        let hdr = data.hdr.iter().map(|(output, _)| output);
+        files
+            .into_iter()
+            .flatten()
+            .chain(hdr)
+            .any(Output::is_standard)
     }
 
     /// Writes the human-readable files. Returns the machine-readable files, which are not written

@@ -22,6 +22,11 @@ pub(super) fn report_two_runs(
         let what = "--openmetrics describes one run (name a single run)";
         return Err(Failure::wrong(what));
     }
+    if arguments.hdr.is_some() {
+        return Err(Failure::wrong(
+            "--hdr describes one load (name a single record)",
+        ));
+    }
     let Some(old) = old.or_else(|| gating.against().cloned()) else {
         return Err(Failure::wrong("there is no second run to compare with"));
     };

@@ -4,7 +4,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use super::dispatcher::RequestPhase;
-use crate::carrier::{Carrier, EventKind, Reason, Reuse, Transport};
+use crate::carrier::{CallExplanation, Carrier, EventKind, Reason, Reuse, Transport};
 use crate::exchange::{EventCounts, StreamFailure};
 use crate::socket::Close;
 
@@ -57,8 +57,13 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
                 self.on_response(index, slot, (outcome, None), reuse, now);
                 return;
             }
-            EventKind::CallFailed { failure } => {
-                let failed = (Outcome::Call(failure), Some(Reason::Call(failure)));
+            EventKind::CallFailed { failure, message } => {
+                let session = self.connections[index].session();
+                let message = session
+                    .zip(message)
+                    .map(|(session, id)| CallExplanation::decode(session.carrier.call_message(id)));
+                let reason = Reason::Call(failure, message);
+                let failed = (Outcome::Call(failure), Some(reason));
                 self.on_response(index, slot, failed, Reuse::Allowed, now);
                 return;
             }

@@ -41,10 +41,10 @@ pub fn compiled_schema(settings: &LoadSettings) -> Result<Vec<u8>, SettingsError
     Ok(compiler.encode_file_descriptor_set())
 }
 
-/// Lists the files that a .proto file imports from its folder, as paths to open. Empty if the file
-/// isn't valid.
-pub fn proto_imports(file: &Path) -> Vec<PathBuf> {
-    let Ok(compiler) = compiled(file, None) else {
+/// Lists the files that a .proto file imports, from `folder` or from its own folder, as paths to
+/// open. Empty if the file isn't valid.
+pub fn proto_imports(file: &Path, folder: Option<&Path>) -> Vec<PathBuf> {
+    let Ok(compiler) = compiled(file, folder) else {
         return Vec::new();
     };
     let imports = compiler.files().filter(|file| file.is_import());
@@ -53,16 +53,16 @@ pub fn proto_imports(file: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Compiles a file. Imports are found in `folder`, or else in the file's own folder.
+/// Compiles a file. Imports are found in `folder`, if it is given, and in the file's own folder.
 fn compiled(file: &Path, folder: Option<&Path>) -> Result<Compiler, SettingsError> {
     // The compiler's own error about a missing file is about its folder.
     input_file::read_file(file, TEXT_BYTES_MAX).map_err(|error| {
         SettingsError::value("proto", file.display()).text(format!(": {error}"))
     })?;
     let own = file.parent().filter(|parent| *parent != Path::new(""));
-    let folder = folder.or(own).unwrap_or(Path::new("."));
+    let own = own.unwrap_or(Path::new("."));
     let wrong = |error: protox::Error| in_proto(file, &error);
-    let mut compiler = Compiler::new([folder]).map_err(wrong)?;
+    let mut compiler = Compiler::new(folder.into_iter().chain([own])).map_err(wrong)?;
     compiler.include_imports(true);
     compiler.open_file(file).map_err(wrong)?;
     Ok(compiler)

@@ -20,6 +20,7 @@ use super::{
     ClientSettings, EncodedRequest, ErrorCode, StartError, StreamId, Violation, frame, limits,
 };
 use crate::buffer::emptied;
+use crate::compression::CallMessageId;
 use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine.
@@ -236,6 +237,12 @@ impl Connection {
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
+    }
+
+    /// Returns the value of a `grpc-message` that this connection received, percent-encoded.
+    #[must_use]
+    pub fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.decoder.call_message(id)
     }
 
     /// Returns true if the last part of a body was the end of its DATA frame.

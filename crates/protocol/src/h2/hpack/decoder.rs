@@ -6,8 +6,8 @@ use super::block_cache::CachedBlocks;
 use super::{DEFAULT_TABLE_BYTES, static_table};
 use crate::buffer::emptied;
 use crate::compression::{
-    Field, FieldFault, Fields, HuffmanError, IntegerError, Name, StringError, Table,
-    decode_integer, string,
+    CallMessageId, CallMessages, Field, FieldFault, Fields, HuffmanError, IntegerError, Name,
+    StringError, Table, decode_integer, string,
 };
 
 /// Error in a field block. After such an error, the dynamic tables of sender and receiver differ,
@@ -87,6 +87,7 @@ pub struct Decoder {
     /// Buffer for a decoded Huffman string: at most 8/5 of a block, because every code has at least
     /// 5 bits.
     text: Vec<u8>,
+    call_messages: CallMessages,
 }
 
 impl Decoder {
@@ -102,6 +103,7 @@ impl Decoder {
             static_entries: static_table::entries(),
             block_cache: CachedBlocks::default(),
             text: Vec::new(),
+            call_messages: CallMessages::default(),
         }
     }
 
@@ -113,6 +115,8 @@ impl Decoder {
             table: self.table.renewed(DEFAULT_TABLE_BYTES),
             block_cache: std::mem::take(&mut self.block_cache),
             text: emptied(&mut self.text),
+            // The cached blocks refer to the messages.
+            call_messages: std::mem::take(&mut self.call_messages),
             ..Decoder::new(self.list_limit_bytes)
         }
     }
@@ -231,7 +235,12 @@ impl Decoder {
             index => self.entry(index, generation)?.name,
         };
         let value = string(7, rest, &mut self.text)?;
-        Ok(Field::read(name, value))
+        Ok(self.call_messages.field(name, value))
+    }
+
+    /// Returns the value of a `grpc-message`, percent-encoded.
+    pub fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.call_messages.get(id)
     }
 }
 

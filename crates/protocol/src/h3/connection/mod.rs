@@ -17,6 +17,7 @@ use super::{
     Violation, limits, varint,
 };
 use crate::buffer::emptied;
+use crate::compression::CallMessageId;
 use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine above QUIC.
@@ -147,6 +148,12 @@ impl Connection {
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.decoder.lines()
+    }
+
+    /// Returns the value of a `grpc-message` that this connection received, percent-encoded.
+    #[must_use]
+    pub fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.decoder.call_message(id)
     }
 
     /// Returns `Ok` if a request can be started now. QUIC's limit on streams is not checked.

@@ -6,8 +6,8 @@ use super::texts::SectionTexts;
 use super::{DecodeError, INITIAL_TABLE_BYTES, static_table};
 use crate::buffer::emptied;
 use crate::compression::{
-    BlockCache, CodedString, Field, FieldFault, Fields, IntegerError, Name, Table, decode_integer,
-    encode_integer, string,
+    BlockCache, CallMessageId, CallMessages, CodedString, Field, FieldFault, Fields, IntegerError,
+    Name, Table, decode_integer, encode_integer, string,
 };
 
 /// Largest dynamic table that a decoder can allow, in bytes.
@@ -39,6 +39,7 @@ pub struct Decoder {
     /// Buffer for a decoded Huffman string: at most 8/5 of a section or instruction, because every
     /// code has at least 5 bits.
     text: Vec<u8>,
+    call_messages: CallMessages,
     /// The part of an incomplete instruction that has arrived.
     partial: Vec<u8>,
     /// Instructions for the decoder stream.
@@ -70,6 +71,7 @@ impl Decoder {
             static_entries: static_table::entries(),
             block_cache: BlockCache::default(),
             text: Vec::new(),
+            call_messages: CallMessages::default(),
             partial: Vec::new(),
             out: Vec::new(),
             texts: None,
@@ -84,6 +86,8 @@ impl Decoder {
             table: self.table.renewed(INITIAL_TABLE_BYTES),
             block_cache: std::mem::take(&mut self.block_cache),
             text: emptied(&mut self.text),
+            // The cached sections refer to the messages.
+            call_messages: std::mem::take(&mut self.call_messages),
             partial: emptied(&mut self.partial),
             out: emptied(&mut self.out),
             texts: self.texts.take().map(|mut texts| {
@@ -211,7 +215,12 @@ impl Decoder {
             }
         };
         let value = string(7, rest, &mut self.text)?;
-        Ok(Field::read(name, value))
+        Ok(self.call_messages.field(name, value))
+    }
+
+    /// Returns the value of a `grpc-message`, percent-encoded.
+    pub fn call_message(&self, id: CallMessageId) -> &[u8] {
+        self.call_messages.get(id)
     }
 
     /// Returns the entry of the static table at this index.
@@ -327,7 +336,8 @@ impl Decoder {
     }
 
     fn with_value(&mut self, name: Name, value: CodedString) -> Result<Field, DecodeError> {
-        Ok(Field::read(name, value.decode(&mut self.text)?))
+        let value = value.decode(&mut self.text)?;
+        Ok(self.call_messages.field(name, value))
     }
 
     /// Records that a stream was abandoned before all its sections were decoded (RFC 9204

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prony_record::{
     EntryGrouping, EntryResult, EntryResults, Finding, FindingId, GapSummary, Generator,
-    HalfSecond, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, RateStage, Rates, Record, Severity,
-    StartGaps, Summary, Totals,
+    HalfSecond, LoadInfo, Nanos, Negotiated, Outcome, RECORD_SCHEMA, RateStage, Rates, Record,
+    Severity, StartGaps, Summary, Totals,
 };
 
 use super::{Noise, SampleExperiment, Server};
@@ -54,6 +54,8 @@ pub(super) fn trial(sample_data: &SampleExperiment, server: &Server, noise: &mut
     record.response_time_us = times(scale(server.p50_us), scale(server.p99_us));
     record.service_time_us = record.response_time_us.clone();
     (record.command, record.machine) = (None, None);
+    // Keeps the fixtures small.
+    record.series.iter_mut().for_each(|it| it.times.clear());
     record
 }
 fn times(p50: f64, p99: f64) -> Summary {
@@ -113,6 +115,12 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
                 p50_us: p50.round(),
                 p90_us: (p50 + (p99 - p50) * 0.4).round(),
                 p99_us: p99.round(),
+                times: [(0.7, 30), (1.0, 60), (1.6, 9), (1.9, 1)]
+                    .map(|(factor, percent)| {
+                        let ns = (p50 * factor * (1.0 + (n % 5) as f64 / 20.0) * 1e3) as u64;
+                        (Nanos(ns), ok * percent / 100)
+                    })
+                    .to_vec(),
                 ..HalfSecond::default()
             }
         })

@@ -161,6 +161,35 @@ fn a_call_fails_by_name_if_the_response_breaks_the_rules() {
 }
 
 #[test]
+fn the_servers_explanation_is_reported() {
+    let explained = |explanation: &'static str| {
+        let outcomes = call("-c 1 -n 4 --grpc shop.Cart/Add", move |call| {
+            let status = [("grpc-status", "14"), ("grpc-message", explanation)];
+            let end = fields(call.stream, END_STREAM, &status);
+            after(ms(1), [head(call.stream), end].concat())
+        });
+        outcome(&outcomes).1
+    };
+    let text = explained("no%20tea%0a%e2%82%ac%zz%");
+    assert!(
+        text.contains("UNAVAILABLE (14): \"no tea €%zz%\" (4×)"),
+        "{text}"
+    );
+    assert!(explained("").contains("UNAVAILABLE (14) (4×)"));
+    // Each call has another explanation: the first ones are named, and none is lost.
+    let server = ScriptedH2Server::new(|call: &Call| {
+        let number = format!("call {}", call.stream);
+        let status = [GRPC, ("grpc-status", "14"), ("grpc-message", &number)];
+        after(ms(1), fields(call.stream, END_STREAM, &status))
+    });
+    let spec = call_spec("-c 1 -n 100 --grpc shop.Cart/Add");
+    let outcomes = simulate(&spec, vec![Box::new(server)]);
+    let (name, text) = outcome(&outcomes);
+    assert_eq!((name, outcomes.all()[0].1), ("grpc_unavailable", 100));
+    assert!(text.contains("\"call 1\" (1×)"), "{text}");
+}
+
+#[test]
 fn compressed_messages_are_accepted_if_the_call_asks_for_them() {
     let body = [&[1][..], &message(b"gz")[1..]].concat();
     let words = "-c 1 -n 2 --grpc shop.Cart/Add --grpc-gzip";

@@ -14,9 +14,10 @@ use prony_report::number;
 
 use crate::arguments::ServerArgs;
 use crate::ending::Failure;
+use crate::precision::WantedPrecision;
 use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
-use crate::session::{ObservedLoad, Session};
+use crate::session::{LoadEnd, ObservedLoad, Session};
 use crate::signals::SecondSignal;
 
 /// Connects to the NATS server as the coordinator.
@@ -72,10 +73,11 @@ pub(crate) fn observe_agents<T>(
     session: &Session,
     stop: &StopRequest,
     abort_rules: Option<&AbortRules>,
+    precision: Option<WantedPrecision<'_>>,
     work: impl FnOnce(LoadObserver<'_>) -> T,
-) -> T {
+) -> LoadEnd<T> {
     let feed = Arc::<Feed>::default();
-    let is_fed = session.shows_loads() || abort_rules.is_some();
+    let is_fed = session.shows_loads() || abort_rules.is_some() || precision.is_some();
     let observer = LoadObserver {
         on_event: &|event| print_event(session.progress(), event),
         stop,
@@ -86,9 +88,10 @@ pub(crate) fn observe_agents<T>(
         planned: None,
         forecast: &[],
         abort_rules,
+        precision,
         abort: &|abort| stop.abort(abort.clone()),
     };
-    session.observe_load(load, || work(observer)).0
+    session.observe_load(load, || work(observer))
 }
 
 /// Prints an event of the fleet.

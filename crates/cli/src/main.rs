@@ -17,6 +17,7 @@ mod load_lines;
 mod metrics;
 mod output;
 mod parsing;
+mod precision;
 mod progress;
 mod running_load;
 mod runs_folder;

@@ -35,6 +35,8 @@ struct HeldMessages {
     is_held: bool,
     /// Messages that the live view shows, the newest last.
     shown: Vec<String>,
+    /// State of the work, which the next one replaces.
+    status: Option<String>,
     /// Warnings to print when the live view ends.
     warnings: Vec<String>,
 }
@@ -78,6 +80,14 @@ impl Progress {
         self.print(&format!("prony: {text}"));
     }
 
+    /// Prints a line about the state of the work. The live view shows the latest one.
+    pub(crate) fn status(&self, text: &str) {
+        match self.mode {
+            ProgressMode::View => self.lock().status = Some(text.to_owned()),
+            ProgressMode::Lines | ProgressMode::Nothing => self.step(text),
+        }
+    }
+
     fn print(&self, text: &str) {
         let mut held = self.lock();
         if !held.is_held {
@@ -103,11 +113,13 @@ impl Progress {
             .drain(..)
             .for_each(|line| terminal::print_line(&line));
         held.shown.clear();
+        held.status = None;
     }
 
     /// Returns the messages since the live view took over the terminal, the newest last.
     pub(crate) fn messages(&self) -> Vec<String> {
-        self.lock().shown.clone()
+        let held = self.lock();
+        held.shown.iter().chain(&held.status).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldMessages> {

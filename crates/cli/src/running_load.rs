@@ -42,7 +42,7 @@ impl RunningLoad {
         }
     }
 
-    /// Makes the record so far include the time series. Must be called before the load starts.
+    /// Makes [`RunningLoad::so_far`] include the time series. Must be called before the load starts.
     pub(crate) fn keep_series(&self) {
         match self {
             RunningLoad::Here(control, _) => control.keep_series(),

@@ -16,6 +16,7 @@ use crate::live::follower::LoadFollower;
 use crate::live::{self, LiveView};
 use crate::load_lines;
 use crate::metrics::Metrics;
+use crate::precision::WantedPrecision;
 use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use crate::signals::{self, SecondSignal};
@@ -40,8 +41,19 @@ pub(crate) struct ObservedLoad<'a> {
     pub(crate) forecast: &'a [Finding],
     /// The conditions that end the load early.
     pub(crate) abort_rules: Option<&'a AbortRules>,
+    /// The precision at which the load ends early.
+    pub(crate) precision: Option<WantedPrecision<'a>>,
     /// Function that ends the load when one of these conditions holds.
     pub(crate) abort: &'a (dyn Fn(&LoadAbort) + Sync),
+}
+
+/// End of a load that was observed.
+pub(crate) struct LoadEnd<T> {
+    pub(crate) result: T,
+    /// The condition that ended the load, if any.
+    pub(crate) aborted: Option<LoadAbort>,
+    /// Number of half seconds after which the precision was reached; `None` if it was not.
+    pub(crate) precise_after: Option<usize>,
 }
 
 impl Session {
@@ -157,18 +169,19 @@ impl Session {
         live::with_view(&self.progress, view, &stop, work)
     }
 
-    /// Runs a load by calling `work`, shows its progress and ends it when an abort condition holds.
-    /// Returns the result of `work` and the condition that ended the load, if any.
+    /// Runs a load by calling `work`, shows its progress and ends it when an abort condition holds or
+    /// its precision is reached.
     pub(crate) fn observe_load<T>(
         &self,
         load: ObservedLoad<'_>,
         work: impl FnOnce() -> T,
-    ) -> (T, Option<LoadAbort>) {
+    ) -> LoadEnd<T> {
         let ObservedLoad {
             running,
             planned,
             forecast,
             abort_rules,
+            precision,
             abort,
         } = load;
         if let Some(metrics) = &self.metrics {
@@ -184,12 +197,21 @@ impl Session {
             }
             ProgressMode::Nothing => work(),
         };
-        match abort_rules {
+        let watched = || match precision {
             None => (shown(), None),
+            Some(precision) => precision.watch(&running, &self.progress, shown),
+        };
+        let ((result, precise_after), aborted) = match abort_rules {
+            None => (watched(), None),
             Some(rules) => {
                 running.publish();
-                prony_experiment::abort::watch(rules, &running, abort, shown)
+                prony_experiment::abort::watch(rules, &running, abort, watched)
             }
+        };
+        LoadEnd {
+            result,
+            aborted,
+            precise_after,
         }
     }
 }

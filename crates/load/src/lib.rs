@@ -15,6 +15,7 @@
 //! | sockets | `socket`: bytes and streams, with every backend; `tls`; `quic` |
 //! | targets | `target`: addresses, sources, proxies, name lookups |
 //! | exchanges | `exchange`: the kinds of what occupies a request slot |
+//! | logs | `replay`: requests of access logs, and when they are due |
 //! | requests | `request`: drafts, lists, templates, and their serialized form |
 //! | limits | `limits`: ports, open files and CPU quotas of this machine |
 //! | the load | `spec`: what to send, at what rate, for how long |
@@ -30,6 +31,7 @@ mod engine;
 pub mod exchange;
 mod limits;
 mod quic;
+mod replay;
 mod request;
 mod server_check;
 mod settings;
@@ -68,9 +70,9 @@ pub use server_check::{
 pub use settings::{
     AddressOrder, ArrivalRate, BodyPattern, CapturePlace, CoreList, DataOrder, FormField,
     GatewayMac, GivenSetting, GrpcMethod, HttpProxy, HttpVersion, IoChoice, JourneyStep,
-    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, RequestOrder, Setting,
-    Sha256, SourceOrder, SourceRange, Stage, StepThink, Table, ThinkDistribution, ThinkTime,
-    TlsVersion, ValueKind, read_steps,
+    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RegexPattern, Repeat, ReplaySpeed, ReplayTiming,
+    RequestOrder, Setting, Sha256, SourceOrder, SourceRange, Stage, StepThink, Table,
+    ThinkDistribution, ThinkTime, TlsVersion, ValueKind, read_steps,
 };
 pub use spec::LoadSpec;
 pub use target::resolve::is_metadata;

@@ -13,7 +13,9 @@ use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 use crate::exchange::CallRules;
 use crate::limits::cpu_quota::cpu_quota_finding;
 use crate::limits::{open_files, ports};
+use crate::replay::Replay;
 use crate::request::Request;
+use crate::request::connection_journey;
 use crate::request::entries::{self, Entries};
 use crate::request::expect::Expectations;
 use crate::request::info::{self, UrlFacts};
@@ -44,6 +46,8 @@ use crate::values::status_set::StatusSet;
 pub(crate) enum LoopModel {
     /// A request is due as soon as a connection is free.
     Closed,
+    /// Requests are due when the log of the load says.
+    Recorded,
     /// Requests follow a schedule that is independent of the server.
     Open {
         /// Arrivals per second, in total.
@@ -56,6 +60,7 @@ pub(crate) enum LoopModel {
 impl LoopModel {
     fn new(settings: &LoadSettings) -> LoopModel {
         match settings.rate_profile() {
+            None if settings.has_recorded_timing() => LoopModel::Recorded,
             None => LoopModel::Closed,
             Some(rate) => LoopModel::Open {
                 rate,
@@ -239,6 +244,8 @@ pub struct LoadSpec {
     pub(crate) script: Option<NamedScript>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Arc<Journey>>,
+    /// The log whose requests are sent, if there is one.
+    pub(crate) replay: Option<Arc<Replay>>,
     /// The handshake of WebSockets, if the requests are their messages.
     pub(crate) websocket: Option<Arc<Upgrade>>,
     /// Connections on which each message must arrive, if the load is a fan-out.
@@ -272,9 +279,15 @@ impl LoadSettings {
     ) -> Result<LoadSpec, SpecError> {
         let websocket = websocket::settings_for(url, self)?;
         let settings = websocket.as_ref().unwrap_or(self);
+        let journey = connection_journey::settings_for(url, settings)?;
+        let settings = journey.as_ref().unwrap_or(settings);
         settings.check()?;
         settings.check_think()?;
         let mut sources = Sources::new(settings)?;
+        if settings.replay.is_some() && scope.shards.is_some() {
+            let error = SettingsError::of("replay");
+            return Err(error.text(" can't be divided among agents").into());
+        }
         let mut listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
         sources.check(&listed.targets, bypass::is_chosen(settings))?;
@@ -382,6 +395,7 @@ impl LoadSettings {
             },
             script,
             journey: listed.journey.map(Arc::new),
+            replay: listed.replay.map(Arc::new),
             websocket: listed.websocket,
             fan_out: settings.fan_out,
             info: LoadInfo::default(),
@@ -412,6 +426,7 @@ impl LoadSpec {
         self.templates = None;
         self.has_cookies = false;
         self.journey = None;
+        self.replay = None;
         self.responses.statuses_by_form.clear();
     }
 
@@ -528,6 +543,10 @@ impl LoadSpec {
         }
         let is_safe = |request: &Request| matches!(request.method(), "GET" | "HEAD" | "OPTIONS");
         let safe = Vec::from_iter(self.requests.iter().map(is_safe));
+        if let Some(replay) = &self.replay {
+            let first = replay.first().0;
+            return Vec::from_iter(Some(first as usize).filter(|it| safe[*it]));
+        }
         let count = match self.journey {
             Some(_) => 1,
             None => self.distinct_requests(),
@@ -606,7 +625,10 @@ impl LoadSpec {
         let urls = UrlFacts {
             entries: self.entries.list.clone(),
             url: url.unwrap_or(&first),
-            requests: self.distinct_requests(),
+            requests: match self.replay {
+                Some(_) => 1,
+                None => self.distinct_requests(),
+            },
             order: self.order,
             uses_tls: self.tls.is_some(),
             journey: self.journey.as_deref(),

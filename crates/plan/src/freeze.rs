@@ -62,10 +62,9 @@ impl Plan {
             if let Some(folder) = to.parent() {
                 fs::create_dir_all(folder)?;
             }
-            let bytes = fs::read(&file.from).map_err(|error| {
+            fs::copy(&file.from, to).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", file.from.display()))
             })?;
-            fs::write(to, bytes)?;
         }
         fs::write(experiment.join("plan.toml"), self.stored_text())?;
         self.keep_secrets(experiment)

@@ -441,7 +441,8 @@ fn step() -> Vec<ReferenceKey> {
     let number = || ValueType::Integer { min: 1, max: 1_000_000 };
     vec![
         key("name", Text, "method and URL", "\"login\"", "name of the step in results"),
-        required(key("url", Text, "", "\"/login\"", "path or URL of the request; may contain variables of earlier steps and other placeholders")),
+        key("url", Text, "that of [load] in a step with grpc, otherwise required", "\"/login\"", "path or URL of the request; may contain variables of earlier steps and other placeholders"),
+        key("grpc", Text, "none", "\"shop.Cart/Add\"", "gRPC method that the step calls, with body as its message in JSON"),
         key("method", Text, "GET, or POST with a body", "\"PUT\"", "method of the request"),
         key("headers", TextTable, "none", "{ Authorization = \"Bearer {{ token }}\" }", "header fields; they replace those of [load] with the same name"),
         key("body", Text, "none", "'{\"id\": {{ item }}}'", "body of the request"),

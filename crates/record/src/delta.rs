@@ -9,7 +9,7 @@ use crate::journeys::JourneyCounts;
 use crate::series::{HalfSecondCounts, OtherCounts, Series, coarse_times};
 use crate::starts::Starts;
 use crate::tls_groups::{TLS_GROUPS, TlsGroupCounts};
-use crate::{Distribution, Nanos, Outcome, OutcomeCounts};
+use crate::{Distribution, LoadHistory, Nanos, Outcome, OutcomeCounts};
 
 /// Number of counts in [`Delta::counts`].
 pub(crate) const DELTA_COUNTS: usize = 16 + TLS_GROUPS;
@@ -146,6 +146,12 @@ impl Delta {
                 failed: half_second.failed,
                 bytes_in: half_second.bytes_in,
             })
+    }
+
+    /// Returns the complete half seconds of a measured part of the given length.
+    pub fn history(&self, length: Nanos) -> LoadHistory {
+        let half_seconds = self.series.iter();
+        LoadHistory::of(half_seconds.map(|it| (it.ok, &it.times)), length)
     }
 
     /// Returns the lateness of requests that found a free connection; open loop only.

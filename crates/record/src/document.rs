@@ -9,14 +9,15 @@ use crate::events::{EventInfo, EventResults};
 use crate::load_abort::LoadAbort;
 use crate::negotiated::Negotiated;
 use crate::number::RateUnit;
+use crate::replay::{ReplayInfo, ReplayUse};
 use crate::sampling::ServerProfile;
 use crate::series::SeriesParts;
 use crate::stalls::Stalls;
 use crate::websocket_use::WebSocketUse;
 use crate::{
     Delta, Distribution, EntryDeltas, EntryList, EntryResults, Finding, FleetUse, HALF_SECOND,
-    HalfSecond, JourneyResults, Nanos, Outcome, RateProfile, RateStage, SourceUse, StagedRate,
-    StartGaps, Summary, Throttling, unmeasured,
+    HalfSecond, JourneyResults, LoadHistory, Nanos, Outcome, RateProfile, RateStage, RunInterval,
+    SourceUse, StagedRate, StartGaps, Summary, Throttling, unmeasured,
 };
 
 /// Result of a condition of a load.
@@ -91,6 +92,12 @@ pub struct Record {
     /// Results of the journeys; absent unless the load's users take journeys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journeys: Option<JourneyResults>,
+    /// Intervals of metrics within this load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<RunInterval>,
+    /// Half seconds with their response times, of a load that has just ended.
+    #[serde(skip)]
+    pub history: LoadHistory,
     /// Time series, one element for each half second.
     pub series: Vec<HalfSecond>,
     /// Resources and delays of the load generator.
@@ -116,6 +123,9 @@ pub struct Record {
     /// Agents that generated the load, if several machines took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
+    /// Use of the log, if the load replayed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayUse>,
     /// Connections that only stayed open, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleUse>,
@@ -252,6 +262,9 @@ pub struct LoadInfo {
     /// for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_timeout_s: Option<f64>,
+    /// The log whose requests are sent, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayInfo>,
     /// Names of the entries of the request list, if there are at least two. Stored records contain
     /// the names in the results instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,7 +293,8 @@ impl LoadInfo {
 
     /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
-        self.rate_per_s.is_some() || !self.stages.is_empty()
+        let recorded = self.replay.as_ref().and_then(|replay| replay.speed);
+        self.rate_per_s.is_some() || !self.stages.is_empty() || recorded.is_some()
     }
 }
 
@@ -289,7 +303,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// Connections that only stay open during a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IdleUse {
     /// Number of connections to keep open.
     pub wanted: u64,
@@ -299,11 +313,18 @@ pub struct IdleUse {
     pub open_at_end: u64,
     /// Number of connections that were lost and opened again.
     pub reopened: u64,
+    /// Reasons why connections were not open, with their numbers: `reset: Connection reset by peer`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<String, u64>,
 }
 
 impl IdleUse {
     /// Adds the connections of another process.
     pub fn merge(&mut self, other: &IdleUse) {
+        for (reason, count) in &other.reasons {
+            let own = self.reasons.entry(reason.clone()).or_default();
+            *own = own.saturating_add(*count);
+        }
         self.wanted += other.wanted;
         self.open_at_begin += other.open_at_begin;
         self.open_at_end += other.open_at_end;
@@ -674,6 +695,7 @@ impl Record {
             entries: entries.map(|list| EntryResults::of(&list, &all.entries, elapsed)),
             journeys,
             series,
+            history: all.history(elapsed),
             generator: Generator {
                 late_us: all.starts.late.summary(),
                 start_gaps: all.starts.gaps(),

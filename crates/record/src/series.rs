@@ -239,7 +239,8 @@ impl OtherCounts {
 /// megabytes.
 const COARSE_BITS: u32 = 6;
 
-fn coarse(time: Nanos) -> Nanos {
+/// Returns the middle of the coarse bucket that contains a time.
+pub fn coarse_time_of(time: Nanos) -> Nanos {
     coarse_time(coarse_bucket(time.0))
 }
 
@@ -326,7 +327,7 @@ pub(crate) struct SeriesParts {
 pub(crate) fn coarse_times(times: &Distribution) -> CoarseTimes {
     let mut coarse_times = CoarseTimes::new();
     for (time, count) in times.buckets() {
-        let time = coarse(time);
+        let time = coarse_time_of(time);
         match coarse_times.last_mut() {
             Some((last, kept)) if *last == time => *kept += count,
             _ => coarse_times.push((time, count)),

@@ -47,6 +47,7 @@ mod scaling;
 mod summary;
 mod trial_mode;
 mod trials;
+pub mod within_run;
 
 pub use comparison::{Comparison, Description, Effect, Unmeasured, Verdict, WithheldBecause};
 pub use core_parties::{CoreParties, Neighbor};

@@ -18,6 +18,7 @@ pub mod history;
 pub mod limits;
 pub mod load;
 mod rounds;
+pub mod run_intervals;
 pub mod runs;
 pub mod scaling;
 mod statement;

@@ -2,8 +2,9 @@
 
 use prony_record::number::RateUnit;
 use prony_record::{
-    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, Severity,
-    SourceCount, SourceSpread, SourceUse, Summary, Totals, WebSocketUse, number,
+    FleetAgent, FleetUse, IdleUse, JourneyResults, LoadInfo, Outcome, QuicUse, Record, ReplayInfo,
+    ReplayUse, Severity, SourceCount, SourceSpread, SourceUse, Summary, Totals, WebSocketUse,
+    number,
 };
 
 use crate::tone::Tone;
@@ -50,6 +51,16 @@ fn offered(load: &LoadInfo) -> Option<String> {
     }
 }
 
+/// The log that a load sends again: `replay of access.log at 2× the recorded speed`.
+pub fn replay(info: &ReplayInfo) -> String {
+    let file = &info.file;
+    match info.speed {
+        Some(1.0) => format!("replay of {file} with its timing"),
+        Some(speed) => format!("replay of {file} at {speed}× its speed"),
+        None => format!("replay of {file} in order"),
+    }
+}
+
 /// Describes the kind of load: loop, connections, protocol.
 pub fn how(record: &Record) -> String {
     let load = &record.load;
@@ -62,6 +73,7 @@ pub fn how(record: &Record) -> String {
         ),
         None => format!("{} loop", load.model),
     }];
+    parts.extend(load.replay.as_ref().map(replay));
     parts.extend(load.think.as_ref().map(|think| {
         let mean = number::span(think.mean_s);
         match think.distribution.as_str() {
@@ -414,6 +426,7 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
     let fan_out = record.websocket.as_ref();
     let fan_out = fan_out.filter(|it| it.deliveries + it.deliveries_lost > 0);
     facts.extend(fan_out.map(|used| ("fan-out", deliveries(used))));
+    facts.extend(record.replay.as_ref().map(|used| ("log", log(used))));
     let unawaited = record.websocket.as_ref().filter(|it| it.unawaited > 0);
     facts.extend(unawaited.map(|used| ("unawaited", unawaited_messages(used))));
     facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
@@ -552,6 +565,9 @@ fn deliveries(used: &WebSocketUse) -> String {
     }
 }
 
+/// Maximum number of reasons that are named for missing idle connections.
+const IDLE_REASONS_MAX: usize = 3;
+
 /// The messages of WebSockets that no message of the load awaited.
 fn unawaited_messages(used: &WebSocketUse) -> String {
     let count = number::plural(used.unawaited, "message", "messages");
@@ -561,13 +577,18 @@ fn unawaited_messages(used: &WebSocketUse) -> String {
 /// The connections that only stayed open.
 fn idle(used: &IdleUse) -> String {
     let mut text = format!(
-        "{} of {} open at the begin, {} at the end",
+        "{} of {} open at the start, {} at the end",
         number::count(used.open_at_begin),
         number::plural(used.wanted, "idle connection", "idle connections"),
         number::count(used.open_at_end),
     );
     if used.reopened > 0 {
         text += &format!("; {} lost and opened again", number::count(used.reopened));
+    }
+    let mut reasons: Vec<_> = used.reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    for (reason, count) in reasons.into_iter().take(IDLE_REASONS_MAX) {
+        text += &format!("; {reason} ({}×)", number::count(*count));
     }
     text
 }
@@ -663,6 +684,32 @@ fn starts(record: &Record) -> Option<String> {
         );
     }
     Some(starts)
+}
+
+/// The lines of a log, and what was done with them.
+fn log(used: &ReplayUse) -> String {
+    let mut text = number::plural(used.lines, "line", "lines");
+    text += if used.ended_early {
+        " read before the load ended"
+    } else {
+        " read"
+    };
+    let counts = [
+        (used.skipped_lines(), "not sent"),
+        (
+            used.set_forward,
+            "with a time before that of an earlier line",
+        ),
+        (used.jumps, "after a pause or step back that was left out"),
+    ];
+    for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {} {what}", number::count(*count));
+    }
+    if used.handovers > 0 {
+        let times = number::plural(used.handovers, "time", "times");
+        text += &format!("; a connection passed to another client {times}");
+    }
+    text
 }
 
 fn generator(record: &Record) -> String {

@@ -28,6 +28,7 @@ Examples:
   prony load -c 10 --curl curl 'http://localhost/' -H 'Accept: text/html'
   prony load --json - http://localhost/ | jq .rate.ok_per_s
   prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
+  prony load --precision 'p99 5%' http://localhost/    until p99 is known to ±5%
   prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
 
 TIME is 250us, 500ms, 30s or 1m30s, or a number of seconds. SIZE is a number of
@@ -88,6 +89,10 @@ pub(crate) struct LoadArgs {
         help_heading = "Output"
     )]
     pub(crate) progress: ProgressFlag,
+    /// End the load when METRIC is known to ±PERCENT within it, such as 'p99 5%' or 'rate 1%'; -d is
+    /// then the limit [default: 5m]; repeatable
+    #[arg(long, value_name = "'METRIC PERCENT'", help_heading = "Output")]
+    pub(crate) precision: Vec<String>,
     /// Exit with status 1 if EXPR holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
     /// repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]

@@ -139,6 +139,7 @@ fn load_settings(arguments: &CapacityArgs) -> Result<LoadSettings, Failure> {
     let set_by_search = [
         ("--rate", given.rate.is_some()),
         ("--stages", !given.stages.is_empty()),
+        ("--replay", given.replay.is_some()),
         ("--think", given.think.is_some()),
         ("--requests", given.requests.is_some()),
         ("--duration", given.duration.is_some()),

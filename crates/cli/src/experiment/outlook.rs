@@ -155,6 +155,7 @@ fn unknown_time(why: &UnknownTime) -> String {
                 probe"
                 .to_owned()
         }
+        UnknownTime::Log => "a log determines when the load ends".to_owned(),
         UnknownTime::Agents => {
             "the load ends after a set number of requests, and a dry run does not use agents to \
                 measure it"

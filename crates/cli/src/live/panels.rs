@@ -61,7 +61,7 @@ pub(super) fn load_kind(figures: &LoadFigures, width: u16) -> String {
     let info = &figures.info;
     let mut parts = vec![match (info.rate_per_s, info.stages.as_slice()) {
         (Some(rate), _) => format!("open loop, {}", info.rate_unit().rate(rate)),
-        (None, []) => "closed loop".to_owned(),
+        (None, []) => format!("{} loop", info.model),
         (None, stages) => format!(
             "open loop, {}",
             number::rate_stages(stages, info.rate_unit())
@@ -72,6 +72,7 @@ pub(super) fn load_kind(figures: &LoadFigures, width: u16) -> String {
             .as_ref()
             .map(|kind| format!("{kind} arrivals")),
     );
+    parts.extend(info.replay.as_ref().map(prony_wording::load::replay));
     parts.extend(info.think.as_ref().map(|think| {
         let mean = number::span(think.mean_s);
         match think.distribution.as_str() {

@@ -237,15 +237,119 @@ fn messages_take_values_from_rows() {
     .concat();
     let error = workdir.run(&wrong).expect(2).err;
     assert!(error.contains("--body: row 1: not a shop.Item"), "{error}");
-    let changing = [&load[..], &words[..], &[r#"{"quantity": {{seq}}}"#, &url]].concat();
+    let large = r#"{"quantity": {{random(1, 3000000000)}}}"#;
+    let changing = [&load[..], &words[..], &[large, &url]].concat();
     let error = workdir.run(&changing).expect(2).err;
-    assert!(error.contains("can only be columns of --data"), "{error}");
+    assert!(error.contains("--body: not a shop.Item"), "{error}");
     let error = workdir.run(&["load", &server.url("grpc")]).expect(2).err;
     assert!(error.contains("with --grpc SERVICE/METHOD"), "{error}");
     let calls = server.calls();
     let count = |item: &str| calls.iter().filter(|line| line.contains(item)).count();
     assert_eq!(count(r#"{"name": "tea", "quantity": 1}"#), 10);
     assert_eq!(count(r#"{"name": "co\"ffee", "quantity": 20}"#), 10);
+}
+
+#[test]
+fn each_call_has_its_own_values() {
+    let workdir = Workdir::new();
+    let server = GrpcServer::start(&workdir, "none", &[]);
+    workdir.write("tags.csv", "tag\nred\ngreen\n");
+    let body = r#"{"name": "{{uuid}}", "quantity": {{seq}}, "tags": ["{{tag}}"],
+        "price": {"cents": {{random(7, 7)}}}}"#;
+    let url = server.url("http");
+    let words = ["--protoset", "shop.binpb", "--data", "tags.csv", "--body"];
+    for more in [&[][..], &["--grpc-gzip"]] {
+        let words = [&words[..], &[body], more, &[&url]].concat();
+        let (_, record) = call(&workdir, "Add", &words, 0);
+        assert_eq!(outcomes(&record), [("ok", 20)]);
+    }
+    let calls = server.calls();
+    assert_eq!(calls.len(), 40, "{calls:?}");
+    let field = |line: &str, name: &str| {
+        let json = line.split_once("{} ").unwrap().1;
+        let message: serde_json::Value = serde_json::from_str(json).unwrap();
+        message[name].to_string()
+    };
+    let distinct = |name: &str| {
+        let values = calls[..20].iter().map(|line| field(line, name));
+        values.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(distinct("name").len(), 20);
+    assert_eq!(distinct("quantity").len(), 20);
+    assert!(distinct("quantity").contains("20"));
+    let tags = [r#"["green"]"#, r#"["red"]"#].map(str::to_owned);
+    assert_eq!(distinct("tags"), tags.into());
+    assert_eq!(field(&calls[39], "price"), r#"{"cents":"7"}"#);
+}
+
+#[test]
+fn lines_of_a_list_and_steps_of_a_journey_are_calls() {
+    let workdir = Workdir::new();
+    let server = GrpcServer::start(&workdir, "v1", &[]);
+    let url = server.url("http");
+    workdir.write(
+        "calls.txt",
+        r#"{"grpc": "shop.Cart/Add", "body": "{\"name\": \"listed-{{seq}}\"}", "weight": 1}
+           {"grpc": "shop.Cart/Watch", "body": "{\"quantity\": 2}", "headers": {"id-bin": "AQID"}}"#,
+    );
+    let load = ["load", "-c", "2", "-n", "20", "--json", "r.json", &url];
+    let list = ["--urls", "calls.txt", "--order", "sequence"];
+    let weights = workdir.run(&[&load[..], &list].concat()).expect(2).err;
+    assert!(weights.contains("a weight has no effect"), "{weights}");
+    workdir.run(&[&load[..], &list[..2]].concat()).expect(0);
+    let record = Record::from_json(&workdir.read("r.json")).unwrap();
+    assert_eq!(outcomes(&record), [("ok", 20)]);
+    let streams = record.events.as_ref().unwrap();
+    assert_eq!(streams.events_per_response, Some(2.0));
+    assert!(streams.events < 40, "unary calls have no events");
+    // The total of the first call is in the message of the second one.
+    workdir.write(
+        "steps.toml",
+        r#"
+        [[step]]
+        grpc = "shop.Cart/Add"
+        body = '{"name": "tea", "quantity": 3, "price": {"currency": "EUR", "cents": 250}}'
+        expect_body = "EUR"
+        capture.cents = { json = "/sum/cents" }
+        capture.items = { json = "/items" }
+        [[step]]
+        name = "watch"
+        grpc = "shop.Cart/Watch"
+        body = '{"name": "cost-{{cents}}", "quantity": {{items}}}'
+        expect_body = { regex = '^\[.*"items":3.*,.*,.*\]$' }
+        "#,
+    );
+    let steps = ["--steps", "steps.toml"];
+    for more in [&[][..], &["--grpc-gzip"]] {
+        let words = [&load[..], &steps, more].concat();
+        let output = workdir.run(&words).expect(0);
+        let record = Record::from_json(&workdir.read("r.json")).unwrap();
+        assert_eq!(outcomes(&record), [("ok", 40)], "{}", output.out);
+        assert_eq!(record.journeys.as_ref().unwrap().completed, 20);
+        assert!(output.out.contains("shop.Cart/Add"), "{}", output.out);
+    }
+    workdir.write(
+        "steps.toml",
+        &workdir.read("steps.toml").replace("EUR\"\n", "USD\"\n"),
+    );
+    let output = workdir.run(&[&load[..], &steps].concat()).expect(1).out;
+    assert!(output.contains("USD"), "{output}");
+    workdir.write("wrong.toml", "[[step]]\ngrpc = \"shop.Cart/Sub\"\n");
+    let wrong = ["load", "--steps", "wrong.toml", &url];
+    let error = workdir.run(&wrong).expect(2).err;
+    assert!(
+        error.contains("wrong.toml:1: ") && error.contains("it has Add"),
+        "{error}"
+    );
+    let calls = server.calls();
+    assert!(
+        calls.iter().any(|line| line.contains("listed-1")),
+        "{calls:?}"
+    );
+    assert!(
+        calls.iter().any(|line| line.contains("cost-750")),
+        "{calls:?}"
+    );
 }
 
 #[test]

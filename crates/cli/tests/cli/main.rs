@@ -32,6 +32,7 @@ mod loads;
 mod metrics;
 mod mistakes;
 mod outputs;
+mod precisions;
 mod printed_reports;
 mod profiles;
 #[path = "../frontends/recorder.rs"]

@@ -112,6 +112,11 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
             "{load} bypasses the kernel, and an interface can carry only one such load at a time"
         ));
     }
+    if let Some(load) = all.loads(|variant| variant.load.settings.replay.is_some()) {
+        return Some(format!(
+            "{load} replays a log, which can't be divided into slices"
+        ));
+    }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
     Some(format!("{load} ends after a fixed number of requests"))
 }

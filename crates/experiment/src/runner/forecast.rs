@@ -81,6 +81,8 @@ pub enum BlockTime {
 pub enum UnknownTime {
     /// The user skipped the probe.
     ProbeSkipped,
+    /// A log determines when a load ends.
+    Log,
     /// Agents generate the load.
     Agents,
     /// The named service is remote: prony doesn't start it.
@@ -198,6 +200,9 @@ fn planned_load(settings: &LoadSettings) -> Option<Duration> {
 
 /// Returns the reason why this process can't or must not probe a variant; `None` if it may.
 fn obstacle(variant: &ResolvedVariant) -> Option<UnknownTime> {
+    if variant.load.settings.replay.is_some() {
+        return Some(UnknownTime::Log);
+    }
     if variant.load.agents.is_some() {
         return Some(UnknownTime::Agents);
     }

@@ -28,6 +28,8 @@ pub(super) const QUIET_AFTER: Duration = Duration::from_secs(3);
 pub struct Feed {
     /// True if a viewer takes new results with [`Feed::take`].
     is_followed: AtomicBool,
+    /// True if [`Feed::so_far`] includes the time series.
+    keeps_series: AtomicBool,
     state: Mutex<FeedState>,
     gathered: Mutex<MergedTotals>,
 }
@@ -50,8 +52,6 @@ struct FeedState {
 #[derive(Debug, Default)]
 struct MergedTotals {
     so_far: Delta,
-    /// True if `so_far` includes the time series even if a viewer takes it.
-    keeps_series: bool,
     untaken: Delta,
     /// Results of the most recent seconds, if a viewer requested them.
     recent: Option<RecentDeltas>,
@@ -163,7 +163,7 @@ impl Feed {
             .get_or_insert_with(|| spare.take().unwrap_or_default());
         // The results were checked when they were counted, so this can't fail.
         let _ = packed.add_to(fresh);
-        if !self.is_followed() {
+        if !self.is_followed() && !self.keeps_series() {
             // The time series is dropped, because it grows with the duration of the load.
             fresh.drop_series();
         }
@@ -251,6 +251,15 @@ impl Feed {
         self.is_followed.load(Ordering::Relaxed)
     }
 
+    /// Makes [`Feed::so_far`] include the time series. Must be called before the run starts.
+    pub fn keep_series(&self) {
+        self.keeps_series.store(true, Ordering::Relaxed);
+    }
+
+    fn keeps_series(&self) -> bool {
+        self.keeps_series.load(Ordering::Relaxed)
+    }
+
     /// Returns the results since the previous call, if [enabled](Feed::follow). Over a whole run,
     /// the returned results add up to what the agents sent. Only one caller may use this method;
     /// any number of viewers may use [`Feed::so_far`].
@@ -300,11 +309,6 @@ impl Feed {
         Some(record)
     }
 
-    /// Makes [`Feed::record_so_far`] include the time series.
-    pub fn keep_series(&self) {
-        self.gather().keeps_series = true;
-    }
-
     /// Returns the findings that can be determined from the counts so far.
     pub fn findings(&self) -> Vec<Finding> {
         let record = self
@@ -322,9 +326,9 @@ impl Feed {
         if let Some(mut fresh) = fresh {
             if self.is_followed() {
                 gathered.untaken.merge(&fresh);
-                if !gathered.keeps_series {
-                    fresh.drop_series();
-                }
+            }
+            if !self.keeps_series() {
+                fresh.drop_series();
             }
             gathered.so_far.merge(&fresh);
             if let Some(recent) = &mut gathered.recent {

@@ -130,7 +130,7 @@ impl H1 {
     #[cold]
     fn begin_last(&mut self, request: &Request) {
         self.is_last = false;
-        if !self.asked_to_close && request.kind == RequestKind::Single {
+        if !self.asked_to_close && !matches!(request.kind, RequestKind::Batch(_)) {
             let mut ends = request.http1().windows(4);
             let end = ends.position(|window| window == b"\r\n\r\n");
             self.close_at = end.map_or(0, |end| end as u32 + 2);

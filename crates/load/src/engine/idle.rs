@@ -126,6 +126,7 @@ impl IdleConnections {
             }
         }
         used.open_at_end = worker.open_count().into();
+        used.reasons = worker.preconnect_reasons();
         worker.close_websockets();
         Ok(used)
     }

@@ -6,6 +6,7 @@ pub(crate) mod meter;
 pub(crate) mod progress;
 pub(crate) mod readiness;
 pub(crate) mod reasons;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod scripted;
 pub(crate) mod sequence;

@@ -8,13 +8,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_record::finding::{IoFallback, SocketsFailed};
-use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
+use prony_record::{Finding, Nanos, Record, RecordError, Recorder, ReplayUse, Severity};
 
 use crate::carrier::{ByteTransport, StreamTransport, Transport};
 use crate::engine::findings;
 use crate::engine::idle::{EndIdleOnDrop, IdleConnections, quic_sockets};
 use crate::engine::progress::{Control, Counter};
 use crate::engine::reasons::Reasons;
+use crate::engine::replay::{ReplayFeed, ReplayQueues, ReplayReader};
 use crate::engine::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
 use crate::engine::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
 use crate::request::script::{Director, Users};
@@ -122,6 +123,7 @@ pub fn run_in_slices(
     let obstacle = match (spec.span.requests, spec.info.stages.is_empty()) {
         // A worker that has sent its share would be idle until the other workers have sent theirs.
         (Some(_), _) => Some("a load in slices can't end after a number of requests"),
+        _ if spec.replay.is_some() => Some("a log can't be replayed in slices"),
         // The settling parts and the drains would distort the profile.
         (None, false) => Some("the rate of a load in slices can't change over time"),
         (None, true) => None,
@@ -169,7 +171,10 @@ fn run_on_course(
     let lookups = lookups.as_ref();
     let idle = IdleConnections::of(spec);
     let idle = idle.as_ref();
-    let (worked, started_at, idle) = std::thread::scope(|scope| {
+    let workers = spec.placement.shards.workers;
+    let queues = spec.replay.as_ref().map(|_| ReplayQueues::new(workers));
+    let queues = queues.as_ref();
+    let (worked, started_at, idle, log) = std::thread::scope(|scope| {
         let end_idle = EndIdleOnDrop(idle);
         let (ready, prepared) = mpsc::channel();
         let idle = idle.map(|idle| {
@@ -180,6 +185,24 @@ fn run_on_course(
                 .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))
         });
         let idle = idle.transpose()?;
+        let end_reader = queues.map(ReplayQueues::end_on_drop);
+        let (begin_reading, reader_gate) = mpsc::channel();
+        let reader = match (&spec.replay, queues) {
+            (Some(replay), Some(queues)) => {
+                let reader = ReplayReader {
+                    replay,
+                    queues,
+                    control,
+                    ready: ready.clone(),
+                    gate: reader_gate,
+                };
+                let thread = std::thread::Builder::new().name("load-log".to_owned());
+                let thread = thread.spawn_scoped(scope, move || reader.run(spec));
+                let failed = |error| RunError::Environment(format!("starting a thread: {error}"));
+                Some(thread.map_err(failed)?)
+            }
+            _ => None,
+        };
         let mut workers = Vec::new();
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
@@ -200,6 +223,9 @@ fn run_on_course(
                         number: worker,
                         link,
                         lookups: lookups.map(|running| running.0.clone()),
+                        feed: (spec.replay.as_ref())
+                            .zip(queues)
+                            .map(|(replay, all)| all.feed(worker as usize, replay.timing())),
                     };
                     one_worker(spec, director, starting, control, sync)
                 })
@@ -207,10 +233,15 @@ fn run_on_course(
             workers.push((go, thread));
         }
         drop(ready);
-        let threads = workers.len() + usize::from(idle.is_some());
+        let threads = workers.len() + usize::from(idle.is_some()) + usize::from(reader.is_some());
         let all_ready = prepared.iter().count() == threads;
         let epoch = all_ready.then(begin).flatten();
         let started_at = SystemTime::now() + epoch.map_or(Duration::ZERO, until);
+        if let Some(epoch) = epoch {
+            // A reader that has read the whole log needs no start time.
+            let _ = begin_reading.send(epoch);
+        }
+        drop(begin_reading);
         let worked: Vec<_> = workers
             .into_iter()
             .map(|(go, thread)| {
@@ -226,6 +257,11 @@ fn run_on_course(
             Err(panic) => std::panic::resume_unwind(panic),
         });
         let worked = worked.collect::<Result<Vec<_>, _>>()?;
+        drop(end_reader);
+        let log = reader.map(|reader| match reader.join() {
+            Ok(log) => log,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
         drop(end_idle);
         let idle = idle.map(|idle| match idle.join() {
             Ok(result) => result.map_err(|error| {
@@ -235,11 +271,15 @@ fn run_on_course(
         });
         match epoch {
             None if all_ready => Err(RunError::Canceled),
-            _ => Ok((worked, started_at, idle.transpose()?)),
+            _ => Ok((worked, started_at, idle.transpose()?, log)),
         }
     })?;
     let mut loaded = merge(spec, worked.into_iter().flatten().collect(), started_at)?;
     loaded.record.idle = idle;
+    if let (Some(log), Some(used)) = (log, &mut loaded.record.replay) {
+        findings::add_log(used, &log);
+        loaded.record.findings.extend(findings::of_log(used));
+    }
     Ok(loaded)
 }
 
@@ -280,10 +320,12 @@ struct WorkerSync<'a> {
 }
 
 /// A worker's index in this process, and the objects that it shares with the other workers.
-struct StartingWorker {
+struct StartingWorker<'a> {
     number: u64,
     link: Option<Arc<XdpLink>>,
     lookups: Option<Arc<Lookups>>,
+    /// The worker's requests of the log, if the load replays one.
+    feed: Option<ReplayFeed<'a>>,
 }
 
 /// Starts to look up the load's names again, if the load does so.
@@ -314,10 +356,10 @@ fn bypass_link(spec: &LoadSpec) -> Result<Option<Arc<XdpLink>>, RunError> {
 
 /// Runs one worker's thread. The worker prepares, reports that it is ready, and begins when the
 /// gate opens. Returns `None` if the gate closes instead.
-fn one_worker(
-    spec: &LoadSpec,
-    director: Option<&dyn Director>,
-    starting: StartingWorker,
+fn one_worker<'run>(
+    spec: &'run LoadSpec,
+    director: Option<&'run dyn Director>,
+    starting: StartingWorker<'run>,
     control: &Control,
     sync: WorkerSync<'_>,
 ) -> Result<Option<WorkerResult>, RunError> {
@@ -345,6 +387,7 @@ fn one_worker(
         shard,
         scripted,
         lookups: starting.lookups,
+        feed: starting.feed,
         sync,
     };
     if spec.transport.protocols.is_http3() {
@@ -397,6 +440,7 @@ struct Start<'run, 'a> {
     shard: Shard,
     scripted: Option<ScriptRunner<'run>>,
     lookups: Option<Arc<Lookups>>,
+    feed: Option<ReplayFeed<'run>>,
     sync: WorkerSync<'a>,
 }
 
@@ -431,7 +475,7 @@ impl<'run> Start<'run, '_> {
         let Some(epoch) = at_gate(&mut worker, gate).map_err(waiting)? else {
             return Ok(None);
         };
-        let mut worker = worker.restart();
+        let mut worker = worker.restart().with_replay(self.feed.take());
         wait_until(epoch);
         worker.start_clock(|sockets| set_clock(sockets, epoch));
         let unwatched = Counter::default();
@@ -540,6 +584,10 @@ pub(crate) fn merge(
     record.addresses = sink.addresses.summary(spec.addresses.order);
     record.negotiated = sink.negotiated.unwrap_or_default();
     record.quic = sink.quic;
+    record.replay = spec.replay.as_ref().map(|_| ReplayUse {
+        handovers: sink.handovers,
+        ..ReplayUse::default()
+    });
     record.websocket = spec.websocket.is_some().then_some(sink.websocket);
     utilization.write_to(&mut record.generator);
     record.generator.xdp = sink.xdp;

@@ -58,6 +58,7 @@ impl Sequence {
         let (first, stride) = match (&spec.model, spec.span.requests) {
             (LoopModel::Open { .. }, _) => (shard.worker, shard.of),
             (LoopModel::Closed, Some(limit)) => (shard.items_before(limit), 1),
+            (LoopModel::Recorded, _) => (0, 1),
             (LoopModel::Closed, None) => (count * shard.worker / shard.of, 1),
         };
         let is_random = matches!(spec.order, RequestOrder::Random | RequestOrder::Weighted);

@@ -17,8 +17,25 @@ pub(crate) enum RequestKind {
     Single,
     /// One request and its response, which is no stream even if the load has events.
     Unstreamed,
+    /// A gRPC call.
+    Call {
+        /// True if the response may have any number of messages, each of which has a time of its
+        /// own.
+        is_stream: bool,
+    },
     /// This number of pipelined requests, at least two, and their responses.
     Batch(u32),
+}
+
+impl RequestKind {
+    /// Returns true if the response is a stream, in a load that has streams.
+    #[inline]
+    pub(crate) fn may_stream(self) -> bool {
+        !matches!(
+            self,
+            RequestKind::Unstreamed | RequestKind::Call { is_stream: false }
+        )
+    }
 }
 
 /// The way in which the responses of a load are read.
@@ -49,12 +66,13 @@ impl AnyKind {
     #[inline]
     pub(crate) fn begin(&mut self, kind: RequestKind, reading: &ResponseReading) {
         match (kind, reading) {
-            (RequestKind::Single, ResponseReading::Whole | ResponseReading::Deliveries)
-            | (RequestKind::Unstreamed, _) => {
+            (RequestKind::Call { is_stream }, ResponseReading::Calls(rules)) => {
+                self.begin_call(*rules, is_stream);
+            }
+            (RequestKind::Single, ResponseReading::Events(syntax)) => self.begin_stream(syntax),
+            (RequestKind::Single | RequestKind::Unstreamed | RequestKind::Call { .. }, _) => {
                 *self = AnyKind::Single(SingleResponse);
             }
-            (RequestKind::Single, ResponseReading::Calls(rules)) => self.begin_call(*rules),
-            (RequestKind::Single, ResponseReading::Events(syntax)) => self.begin_stream(syntax),
             (RequestKind::Batch(responses), _) => {
                 *self = AnyKind::Batch(Box::new(Batch::new(responses)));
             }
@@ -62,10 +80,11 @@ impl AnyKind {
     }
 
     /// Begins a call, with the memory of an earlier one if there is one.
-    fn begin_call(&mut self, rules: CallRules) {
+    fn begin_call(&mut self, rules: CallRules, is_stream: bool) {
+        let new = Call::new(rules, is_stream);
         match self {
-            AnyKind::Call(call) => **call = Call::new(rules),
-            other => *other = AnyKind::Call(Box::new(Call::new(rules))),
+            AnyKind::Call(call) => **call = new,
+            other => *other = AnyKind::Call(Box::new(new)),
         }
     }
 

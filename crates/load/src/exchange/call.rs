@@ -12,10 +12,10 @@ use super::single::failure_of;
 pub(crate) struct CallRules {
     /// Maximum length of a message in bytes.
     pub(crate) message_bytes_max: u32,
-    /// True if the request accepts compressed messages.
+    /// True if the requests accept compressed messages.
     pub(crate) accepts_compressed: bool,
-    /// True if a response may have any number of messages, each of which has a time of its own.
-    pub(crate) is_stream: bool,
+    /// True if some responses are streams of messages, each of which has a time of its own.
+    pub(crate) has_streams: bool,
 }
 
 /// A gRPC call whose response is being received.
@@ -28,10 +28,10 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(rules: CallRules) -> Call {
+    pub(super) fn new(rules: CallRules, is_stream: bool) -> Call {
         Call {
             reader: MessageReader::new(rules.message_bytes_max, rules.accepts_compressed),
-            is_stream: rules.is_stream,
+            is_stream,
             messages: 0,
             fault: None,
         }

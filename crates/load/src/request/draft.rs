@@ -1,8 +1,11 @@
 //! The requests that the settings describe, before they are serialized and before any host name is
 //! looked up.
 
-use crate::exchange::CallRules;
-use crate::request::grpc::{self, CallMethod};
+mod call;
+
+use crate::exchange::{CallRules, RequestKind};
+use crate::replay::Replay;
+use crate::request::grpc::CallReader;
 use crate::request::journey::{self, Journey};
 use crate::request::long_list::{LongList, SERIALIZED_LINES_MAX};
 use crate::request::messages::messages;
@@ -34,6 +37,8 @@ pub(crate) struct RequestDraft {
     pub(crate) body_varies: bool,
     /// Statuses that count as success for this request. They replace the statuses in the settings.
     pub(crate) expect_status: Option<StatusSet>,
+    /// The kind of a gRPC call; `None` for any other request.
+    pub(crate) call: Option<RequestKind>,
 }
 
 impl RequestDraft {
@@ -53,6 +58,7 @@ impl RequestDraft {
             marks: None,
             body_varies: false,
             expect_status: None,
+            call: None,
         }
     }
 
@@ -90,8 +96,11 @@ pub(crate) struct DraftList {
     pub(crate) rows: usize,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
-    /// Rules for the responses, if the requests are gRPC calls.
+    /// Rules for the responses of gRPC calls, if requests are calls.
     pub(crate) calls: Option<CallRules>,
+    /// The log whose requests are sent, if there is one. The long list has a line for each of its
+    /// forms.
+    pub(crate) replay: Option<Replay>,
 }
 
 /// Reads the requests that the settings describe.
@@ -104,6 +113,27 @@ pub(crate) fn drafts(
     settings: &LoadSettings,
     braces: Braces,
 ) -> Result<DraftList, SpecError> {
+    let calls = CallReader::of(settings)?;
+    let list = read_drafts(url, settings, braces, calls.as_ref())?;
+    let kinds = || list.drafts.iter().filter_map(|draft| draft.call);
+    let rules = calls.filter(|_| kinds().next().is_some());
+    if let (Some(_), Some(format)) = (&rules, settings.events) {
+        let error = SettingsError::value("events", format.name());
+        return Err(error.text(" can't be combined with gRPC calls").into());
+    }
+    let rules = rules.map(|calls| calls.rules(kinds().any(RequestKind::may_stream)));
+    Ok(DraftList {
+        calls: rules,
+        ..list
+    })
+}
+
+fn read_drafts(
+    url: Option<&str>,
+    settings: &LoadSettings,
+    braces: Braces,
+    calls: Option<&CallReader<'_>>,
+) -> Result<DraftList, SpecError> {
     let data = settings.data.as_deref().map(DataTable::read).transpose()?;
     let drafter = Drafter {
         names: ValueNames {
@@ -112,23 +142,38 @@ pub(crate) fn drafts(
         },
         braces,
         path_as_is: settings.path_as_is,
+        calls,
     };
     let rows = data.as_ref().map_or(1, DataTable::row_count);
     let headers = headers(settings)?;
-    if let Some(method) = CallMethod::of(settings)? {
+    if let Some(method) = &settings.grpc {
         let url = url.ok_or_else(|| SettingsError::from("a URL is needed"))?;
         let (server, _) = credentials::split_url(url)?;
+        let (body, _) = body(settings, &[])?;
+        let source = DraftSource {
+            url: &server,
+            base: None,
+            method: "",
+            headers,
+            body: &body,
+            place: String::new(),
+            varying: VaryingParts::default(),
+        };
         return Ok(DraftList {
-            drafts: vec![drafter.call(&method, &server, headers, settings)?],
+            drafts: vec![drafter.call(method, source)?],
             rows,
-            calls: Some(method.rules),
             ..DraftList::default()
         });
     }
-    if let Some(url) = url.filter(|url| url.starts_with("grpc://") || url.starts_with("grpcs://")) {
+    let is_grpc = |url: &&str| url.starts_with("grpc://") || url.starts_with("grpcs://");
+    if let (Some(url), None) = (url.filter(is_grpc), calls) {
         let error = SettingsError::from(format!("\"{url}\" is the URL of a gRPC server"));
         let error = error.hint("name the method to call with ");
         return Err(error.and_value("grpc", "SERVICE/METHOD").into());
+    }
+    if let Some(replay) = Replay::resolve(settings)? {
+        let url = url.ok_or_else(|| SettingsError::from("a URL is needed: that of the target"))?;
+        return drafter.replay(replay, &base_url(url)?.0, &headers, settings);
     }
     if settings.has_steps() {
         let steps = settings.journey_steps()?;
@@ -143,6 +188,7 @@ pub(crate) fn drafts(
         let drafts = reader.drafts(&drafter)?;
         let mut journey = Journey::new(&steps, settings, columns)?;
         if let Some(journey) = &mut journey {
+            journey.decode_calls(&steps, calls)?;
             for (step, draft) in drafts.iter().enumerate() {
                 let marks = draft.marks.iter();
                 journey.note_uses(step, marks.flat_map(|marks| marks.values()));
@@ -240,7 +286,7 @@ impl ListReader<'_> {
             let line = line?;
             self.add_weight(&mut read, &line, index);
             let new = read.drafts.len() as u32;
-            if self.drafter.has_placeholders(&line) {
+            if line.grpc.is_some() || self.drafter.has_placeholders(&line) {
                 read.drafts
                     .push(self.draft(&line, VaryingParts::default())?);
                 lines.push(new, "", "");
@@ -296,6 +342,7 @@ impl ListReader<'_> {
         };
         let is_foreign = !line.url.starts_with('/')
             && !url::has_scheme(&line.url)
+            && !line.url.is_empty()
             && (&url.host, url.port) != (&base.host, base.port);
         if !is_foreign {
             return Ok(());
@@ -347,7 +394,10 @@ impl ListReader<'_> {
             place: self.list.place(line.number),
             varying,
         };
-        let draft = self.drafter.draft(source)?;
+        let draft = match &line.grpc {
+            Some(name) => self.call(name, line, source)?,
+            None => self.drafter.draft(source)?,
+        };
         self.check_host(line, &draft.url)?;
         Ok(RequestDraft {
             expect_status: line.expect_status.clone(),
@@ -389,7 +439,7 @@ impl StepReader<'_> {
         step: &JourneyStep,
         drafter: &Drafter<'_>,
     ) -> Result<RequestDraft, SettingsError> {
-        if step.url.is_empty() {
+        if step.url.is_empty() && step.grpc.is_none() {
             let error = SettingsError::from("url is missing");
             return Err(error.hint("write a path such as url = \"/login\""));
         }
@@ -404,10 +454,13 @@ impl StepReader<'_> {
             place: String::new(),
             varying: VaryingParts::default(),
         };
-        // The names of settings don't apply to the parts of a step.
-        let draft = drafter
-            .draft(source)
-            .map_err(SettingsError::without_names)?;
+        let draft = match &step.grpc {
+            Some(method) => self.call(method, step, (drafter, source))?,
+            // The names of settings don't apply to the parts of a step.
+            None => drafter
+                .draft(source)
+                .map_err(SettingsError::without_names)?,
+        };
         Ok(RequestDraft {
             expect_status: step.expect_status.clone(),
             ..draft
@@ -638,9 +691,51 @@ struct Drafter<'a> {
     names: ValueNames<'a>,
     braces: Braces,
     path_as_is: bool,
+    /// Creates gRPC calls, if the load has a description of their methods.
+    calls: Option<&'a CallReader<'a>>,
 }
 
 impl Drafter<'_> {
+    /// Creates the forms of a log's requests, with marks in place of path and body.
+    fn replay(
+        &self,
+        replay: Replay,
+        base: &Url,
+        headers: &[HeaderPair],
+        settings: &LoadSettings,
+    ) -> Result<DraftList, SpecError> {
+        let (_, first_path) = replay.first();
+        let mut list = DraftList {
+            rows: 1,
+            ..DraftList::default()
+        };
+        let mut lines = LongList::default();
+        for (form, (method, was_refused)) in replay.forms().enumerate() {
+            let draft = self.draft(DraftSource {
+                url: "/",
+                base: Some(base),
+                method,
+                headers: headers.to_vec(),
+                body: &[],
+                place: String::new(),
+                varying: VaryingParts {
+                    path: true,
+                    body: !matches!(method, "GET" | "HEAD"),
+                },
+            })?;
+            // A client error that the log has, too, is no failure.
+            let expects_refusal = was_refused && settings.expect_status.is_none();
+            list.drafts.push(RequestDraft {
+                expect_status: expects_refusal.then(StatusSet::below_500),
+                ..draft
+            });
+            lines.push(form as u32, first_path, "");
+        }
+        list.long_list = Some(lines);
+        list.replay = Some(replay);
+        Ok(list)
+    }
+
     fn draft(&self, source: DraftSource<'_>) -> Result<RequestDraft, SettingsError> {
         let in_body = source
             .body
@@ -714,6 +809,7 @@ impl Drafter<'_> {
             marks: (!marks.is_empty()).then_some(marks),
             body_varies,
             expect_status: None,
+            call: None,
         })
     }
 
@@ -743,64 +839,6 @@ impl Drafter<'_> {
             self.draft(source)
         });
         drafts.collect()
-    }
-
-    /// Creates the draft of a gRPC call.
-    fn call(
-        &self,
-        method: &CallMethod,
-        server: &str,
-        headers: Vec<HeaderPair>,
-        settings: &LoadSettings,
-    ) -> Result<RequestDraft, SpecError> {
-        let (body, _) = body(settings, &[])?;
-        let json = match body.first() {
-            Some(piece) => std::str::from_utf8(&piece.bytes).map_err(|_| {
-                SettingsError::of("body_file").text(": a message is written as JSON")
-            })?,
-            None => "{}",
-        };
-        let headers = merged(&method.headers(settings), headers);
-        let source = DraftSource {
-            url: &method.url(server)?,
-            base: None,
-            method: "POST",
-            headers: grpc::checked_metadata(headers)?,
-            body: &body,
-            place: String::new(),
-            varying: VaryingParts::default(),
-        };
-        let in_body = |error: SettingsError| source.within("body", error);
-        let template = body.first().and_then(|piece| self.template(piece));
-        let Some(template) = template.filter(|_| self.braces == Braces::Placeholders) else {
-            let messages = method.messages(json);
-            let messages = messages.map_err(|error| in_body(error.into()))?;
-            let draft = self.draft(DraftSource {
-                body: &[],
-                ..source
-            })?;
-            return Ok(RequestDraft {
-                body: messages,
-                ..draft
-            });
-        };
-        // The messages of each row are encoded now, and inserted as a single value.
-        let mut marks = Marks::new(source.texts());
-        let marked = self.marked(template, ValuePlace::Body, &mut marks);
-        let rows = marked.and_then(|marked| {
-            let rows = self.names.data.map_or(1, DataTable::row_count);
-            grpc::messages_of_rows(method, &marked, &marks, rows)
-        });
-        let rows = rows.map_err(in_body)?;
-        let marks = Marks::new(source.texts());
-        let mut draft = self.draft(DraftSource {
-            body: &[],
-            ..source
-        })?;
-        let marks = draft.marks.get_or_insert(marks);
-        draft.body = marks.mark_listed(Value::Column(rows)).into_bytes();
-        draft.body_varies = true;
-        Ok(draft)
     }
 
     /// Returns a piece of a body if it may contain placeholders. A file's content is sent unchanged

@@ -75,9 +75,9 @@ impl Expectations {
         &self.reading
     }
 
-    /// Returns true if the requests are gRPC calls with streamed responses.
+    /// Returns true if some requests are gRPC calls with streamed responses.
     pub(crate) fn are_calls_streamed(&self) -> bool {
-        matches!(&self.reading, ResponseReading::Calls(rules) if rules.is_stream)
+        matches!(&self.reading, ResponseReading::Calls(rules) if rules.has_streams)
     }
 
     /// Returns true if responses are streams, whose parts have times of their own.

@@ -1,13 +1,14 @@
 //! Description of a load for its record.
 
-use prony_record::{EntryList, EventInfo, LoadInfo, ThinkTimeInfo, redact};
+use prony_record::{EntryList, EventInfo, LoadInfo, ReplayInfo, ThinkTimeInfo, redact};
 
+use crate::request::connection_journey;
 use crate::request::draft::{Braces, drafts};
 use crate::request::entries::{self, Entries};
 use crate::request::journey::Journey;
 use crate::request::long_list::LongList;
 use crate::request::websocket;
-use crate::settings::{AddressOrder, LoadSettings, RequestOrder};
+use crate::settings::{AddressOrder, LoadSettings, ReplayTiming, RequestOrder};
 use crate::values::credentials;
 use crate::values::error::SpecError;
 
@@ -21,7 +22,7 @@ pub(crate) struct UrlFacts<'a> {
     pub(crate) uses_tls: bool,
     /// The load's journey, if it is one.
     pub(crate) journey: Option<&'a Journey>,
-    /// True if the requests are gRPC calls with streamed responses.
+    /// True if some requests are gRPC calls with streamed responses.
     pub(crate) are_calls_streamed: bool,
     /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
@@ -36,6 +37,8 @@ pub(crate) struct UrlFacts<'a> {
 pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo, SpecError> {
     let websocket = websocket::settings_for(url, settings)?;
     let settings = websocket.as_ref().unwrap_or(settings);
+    let journey = connection_journey::settings_for(url, settings)?;
+    let settings = journey.as_ref().unwrap_or(settings);
     let list = drafts(url, settings, Braces::Placeholders)?;
     let (drafts, long_list) = (&list.drafts, list.long_list.as_ref());
     let texts: Vec<String> = drafts.iter().map(|it| it.shown_url()).collect();
@@ -43,6 +46,7 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let forms = Vec::from_iter(methods.zip(texts.iter().map(String::as_str)));
     let entries = match &list.journey {
         Some(journey) => journey.entries(),
+        None if list.replay.is_some() => Entries::default(),
         None => Entries::of(&forms, long_list),
     };
     let first = long_list.and_then(|list| list.path_of(0));
@@ -54,11 +58,14 @@ pub fn typed_info(url: Option<&str>, settings: &LoadSettings) -> Result<LoadInfo
     let urls = UrlFacts {
         entries: entries.list,
         url: url.unwrap_or(&first),
-        requests: long_list.map_or(drafts.len(), LongList::len),
+        requests: match list.replay {
+            Some(_) => 1,
+            None => long_list.map_or(drafts.len(), LongList::len),
+        },
         order: settings.order_of(list.weights.is_some()),
         uses_tls: drafts.iter().any(|it| it.url.tls),
         journey: list.journey.as_ref(),
-        are_calls_streamed: list.calls.is_some_and(|calls| calls.is_stream),
+        are_calls_streamed: list.calls.is_some_and(|calls| calls.has_streams),
     };
     Ok(describe(settings, &urls))
 }
@@ -88,7 +95,8 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         warmup_s: settings.warmup().as_secs_f64(),
         rate_per_s: settings.constant_rate(),
         stages: settings.rate_stages(),
-        arrivals: is_open.then(|| settings.arrivals().name().to_owned()),
+        arrivals: (is_open && !settings.has_recorded_timing())
+            .then(|| settings.arrivals().name().to_owned()),
         think: settings.think.map(|think| ThinkTimeInfo {
             mean_s: think.mean.as_secs_f64(),
             distribution: think.distribution.name().to_owned(),
@@ -123,6 +131,13 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
         events,
         grpc: settings.grpc.as_ref().map(ToString::to_string),
         entries: urls.entries.clone(),
+        replay: settings.replay.as_ref().map(|file| ReplayInfo {
+            file: file.display().to_string(),
+            speed: match settings.replay_timing() {
+                ReplayTiming::Recorded(speed) => Some(speed.0),
+                ReplayTiming::AtRate | ReplayTiming::AsFastAsPossible => None,
+            },
+        }),
         script: settings
             .script
             .as_ref()

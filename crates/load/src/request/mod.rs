@@ -1,5 +1,6 @@
 //! Requests: drafts, lists, templates, and their serialized form.
 
+pub(crate) mod connection_journey;
 pub(crate) mod draft;
 mod encodings;
 pub(crate) mod entries;

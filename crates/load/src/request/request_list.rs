@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 
 use crate::exchange::{CallRules, RequestKind};
+use crate::replay::Replay;
 use crate::request::draft::{DraftList, RequestDraft, base_url, drafts};
 use crate::request::entries::Entries;
 use crate::request::journey::Journey;
@@ -55,8 +56,10 @@ pub(crate) struct Requests {
     pub(crate) proxy: Option<ResolvedProxy>,
     /// The journey whose steps the requests are, if the load is one.
     pub(crate) journey: Option<Journey>,
-    /// Rules for the responses, if the requests are gRPC calls.
+    /// Rules for the responses of gRPC calls, if requests are calls.
     pub(crate) calls: Option<CallRules>,
+    /// The log whose requests are sent, if there is one.
+    pub(crate) replay: Option<Replay>,
 }
 
 impl Requests {
@@ -64,6 +67,9 @@ impl Requests {
     pub(crate) fn entries(&self) -> Entries {
         if let Some(journey) = &self.journey {
             return journey.entries();
+        }
+        if self.replay.is_some() {
+            return Entries::default();
         }
         let forms = self.requests.iter().map(|it| (it.method(), it.url()));
         Entries::of(&Vec::from_iter(forms), self.long_list.as_ref())
@@ -152,6 +158,9 @@ pub(crate) fn requests(
         {
             request.kind = RequestKind::Unstreamed;
         }
+        if list.calls.is_some() {
+            request.kind = draft.call.unwrap_or(RequestKind::Unstreamed);
+        }
         requests.push(request);
         templates.push(template);
         expected_statuses.push(draft.expect_status);
@@ -177,6 +186,7 @@ pub(crate) fn requests(
             proxy: proxy.cloned(),
             journey: list.journey,
             calls: list.calls,
+            replay: list.replay,
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }

@@ -59,26 +59,23 @@ struct ReflectionError {
     text: String,
 }
 
-/// Returns true if the settings name a gRPC method, and no file that describes it.
+/// Returns true if the settings name gRPC methods, and no file that describes them.
 pub fn needs_reflection(settings: &LoadSettings) -> bool {
-    settings.grpc.is_some() && settings.proto.is_none() && settings.protoset.is_none()
+    settings.proto.is_none() && settings.protoset.is_none() && !settings.grpc_methods().is_empty()
 }
 
-/// Asks the load's server for the descriptors of the method that the settings name: by version 1 of
+/// Asks the load's server for the descriptors of the methods that the settings name: by version 1 of
 /// the reflection service, or by its predecessor. Returns them as a protoset.
 ///
 /// # Errors
 ///
-/// The settings can't be used, or the server doesn't describe the method within `timeout` per
+/// The settings can't be used, or the server doesn't describe the methods within `timeout` per
 /// request.
 pub fn reflected_schema(
     settings: &LoadSettings,
     url: Option<&str>,
     timeout: Duration,
 ) -> Result<Vec<u8>, SpecError> {
-    let Some(method) = &settings.grpc else {
-        return Ok(Vec::new());
-    };
     if settings.http == Some(HttpVersion::Http3) {
         let error = SettingsError::of("grpc")
             .text(" over HTTP/3 needs ")
@@ -87,13 +84,15 @@ pub fn reflected_schema(
     }
     let mut server = ReflectionServer::new(settings, url, timeout)?;
     let mut files = BTreeMap::new();
-    server.ask(
-        ReflectionRequest {
-            file_containing_symbol: Some(method.service.clone()),
+    let methods = settings.grpc_methods().into_iter();
+    let services: BTreeSet<String> = methods.map(|method| method.service).collect();
+    for service in services {
+        let request = ReflectionRequest {
+            file_containing_symbol: Some(service),
             ..ReflectionRequest::default()
-        },
-        &mut files,
-    )?;
+        };
+        server.ask(request, &mut files)?;
+    }
     while let Some(missing) = missing_import(&files) {
         if files.len() > FILES_MAX {
             let error = format!("the server's descriptors have more than {FILES_MAX} files");
@@ -163,9 +162,22 @@ impl ReflectionServer {
             header: Vec::new(),
             data: None,
             data_order: None,
+            urls: None,
+            order: None,
+            steps: None,
+            step: Vec::new(),
+            ramp_up: None,
+            events: None,
+            event_field: None,
+            end_marker: None,
             http: Some(HttpVersion::Http2),
             ..settings.clone()
         };
+        if url.is_none() {
+            let error = "the server's URL is needed, to ask it for the methods of gRPC calls";
+            let error = SettingsError::from(error).hint("describe them with ");
+            return Err(error.name("proto").text(" or ").name("protoset").into());
+        }
         // Only the URL of a call may have the scheme grpc or grpcs.
         let rest = url.and_then(|url| url.strip_prefix("grpc"));
         let rest = rest.filter(|rest| rest.starts_with("://") || rest.starts_with("s://"));

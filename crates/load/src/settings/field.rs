@@ -15,6 +15,7 @@ use super::form::FormField;
 use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
+use super::replay_timing::ReplaySpeed;
 use super::setting::ValueKind;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
@@ -217,6 +218,7 @@ written! {
     HttpVersion: ToString::to_string,
     IoChoice: ToString::to_string,
     ProxyVersion: ToString::to_string,
+    ReplaySpeed: ToString::to_string,
     RequestOrder: ToString::to_string,
     Sha256: ToString::to_string,
     SourceOrder: ToString::to_string,

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
+
 use crate::values::error::SettingsError;
 
 /// A gRPC method: `package.Service/Method`.
@@ -32,6 +35,19 @@ impl FromStr for GrpcMethod {
             _ => Err(SettingsError::from(format!("\"{text}\" is not a method"))
                 .hint("write it like package.Service/Method")),
         }
+    }
+}
+
+impl Serialize for GrpcMethod {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GrpcMethod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GrpcMethod, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
     }
 }
 

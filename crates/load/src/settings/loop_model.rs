@@ -17,7 +17,7 @@ const STAGES_LENGTH_MAX: Duration = Duration::from_secs(365 * 86_400);
 impl LoadSettings {
     /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
-        self.arrival_rate().is_some() || !self.stages.is_empty()
+        self.arrival_rate().is_some() || !self.stages.is_empty() || self.has_recorded_timing()
     }
 
     /// The arrival rate of requests or, equally, of connections.
@@ -59,7 +59,7 @@ impl LoadSettings {
     pub fn rate_profile(&self) -> Option<RateProfile> {
         match self.arrival_rate() {
             Some(ArrivalRate::Constant(rate_per_s)) => Some(RateProfile::Constant(rate_per_s)),
-            _ if !self.is_open() => None,
+            _ if self.stages.is_empty() && self.arrival_rate().is_none() => None,
             _ => Some(RateProfile::Staged(StagedRate::new(&self.rate_stages()))),
         }
     }

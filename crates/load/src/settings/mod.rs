@@ -14,6 +14,7 @@ mod grpc_method;
 mod http_proxy;
 mod loop_model;
 mod rate;
+mod replay_timing;
 mod setting;
 mod source_range;
 mod step;
@@ -34,6 +35,7 @@ pub(crate) use form::{BodyPiece, encode as encode_form};
 pub use grpc_method::GrpcMethod;
 pub use http_proxy::HttpProxy;
 pub use rate::{ArrivalRate, Stage};
+pub use replay_timing::{ReplaySpeed, ReplayTiming};
 pub use setting::{Setting, ValueKind};
 pub use source_range::SourceRange;
 pub(crate) use step::STEPS_MAX;
@@ -59,6 +61,9 @@ use crate::values::url_list;
 
 /// Length of the measured part unless a time or a number of requests is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Maximum number of clients of a log with connections of their own, unless it is given.
+const REPLAY_CONNECTIONS: u64 = 1_000;
 
 /// One setting that was given, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +125,8 @@ impl LoadSettings {
     pub fn planned(&self) -> Option<Duration> {
         match (self.duration, self.requests) {
             _ if !self.stages.is_empty() => self.stages_length(),
+            // A log is replayed to its end.
+            (None, _) if self.replay.is_some() => None,
             (None, None) => Some(DEFAULT_DURATION),
             (duration, _) => duration,
         }
@@ -169,6 +176,12 @@ impl LoadSettings {
                 let error = SettingsError::of(setting.key).text(" needs ");
                 return Err(error.name(other).text(" as well"));
             }
+        }
+        let of_calls = ["proto", "protoset", "grpc_gzip", "grpc_message_max"];
+        let may_call = self.grpc.is_some() || self.urls.is_some() || self.has_steps();
+        if let Some(key) = of_calls.into_iter().find(|key| !may_call && self.has(key)) {
+            let error = SettingsError::of(key).text(" needs ");
+            return Err(error.name("grpc").text(" as well"));
         }
         if self.arrivals.is_some() && !self.is_open() {
             let error = SettingsError::of("arrivals").text(" needs ").name("rate");
@@ -234,10 +247,12 @@ impl LoadSettings {
         }
     }
 
-    /// Connections to keep open.
+    /// Connections to keep open, or, with a log, at most.
     pub fn connections(&self) -> u64 {
-        self.connections
-            .unwrap_or_else(|| default_of("connections"))
+        self.connections.unwrap_or_else(|| match self.replay {
+            Some(_) => REPLAY_CONNECTIONS,
+            None => default_of("connections"),
+        })
     }
 
     /// Duration of the warm-up, which precedes the measured part.
@@ -268,7 +283,7 @@ impl LoadSettings {
     pub(crate) fn reuses_connections(&self) -> bool {
         let one_request = self.no_keepalive
             || self.requests_per_connection == Some(1)
-            || self.connection_rate.is_some()
+            || self.connection_rate.is_some() && self.requests_per_connection.is_none()
             || self.tcp_only;
         !one_request
     }
@@ -285,7 +300,30 @@ impl LoadSettings {
 
     /// The HTTP version, if it is given or gRPC needs one.
     pub(crate) fn http_version(&self) -> Option<HttpVersion> {
-        self.http.or(self.grpc.as_ref().map(|_| HttpVersion::Http2))
+        self.http.or(self.has_calls().then_some(HttpVersion::Http2))
+    }
+
+    /// Returns true if requests of the load are gRPC calls.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.grpc.is_some() || self.proto.is_some() || self.protoset.is_some()
+    }
+
+    /// The gRPC methods that the load calls: the method of its requests, or those in its list of
+    /// requests or in its steps. A list or steps that can't be read have none.
+    pub(crate) fn grpc_methods(&self) -> Vec<GrpcMethod> {
+        let listed = self
+            .urls
+            .iter()
+            .flat_map(|list| url_list::grpc_methods(list));
+        let listed = listed.filter_map(|name| name.parse().ok());
+        let steps = self.journey_steps().unwrap_or_default();
+        let in_steps = steps.into_iter().filter_map(|step| step.grpc);
+        self.grpc
+            .iter()
+            .cloned()
+            .chain(listed)
+            .chain(in_steps)
+            .collect()
     }
 
     /// Maximum length of a message in the response to a gRPC call, in bytes.

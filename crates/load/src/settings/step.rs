@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::field::TextValue;
 use super::form::FormField;
+use super::grpc_method::GrpcMethod;
 use super::setting::ValueKind;
 use super::think_time::ThinkTime;
 use crate::values::error::SettingsError;
@@ -29,6 +30,10 @@ pub struct JourneyStep {
     pub name: Option<String>,
     /// URL, or a path on the load's own server.
     pub url: String,
+    /// gRPC method to call, on the load's own server unless there is a URL. The body is its message
+    /// as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<GrpcMethod>,
     /// Method; GET, or POST for a step with a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -332,7 +337,7 @@ pub fn read_steps(path: &Path) -> Result<Vec<JourneyStep>, SettingsError> {
         });
         error_at
             .text(text)
-            .hint("a step begins with [[step]] and has a url")
+            .hint("a step begins with [[step]] and has a url or grpc")
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let steps = file.step.into_iter().map(|spanned| {

@@ -13,6 +13,7 @@ use super::form::FormField;
 use super::grpc_method::GrpcMethod;
 use super::http_proxy::HttpProxy;
 use super::rate::{ArrivalRate, Stage};
+use super::replay_timing::ReplaySpeed;
 use super::setting::Setting;
 use super::setting::ValueKind::{
     Choice, Cores, Count, File, Headers, List, Number, Numbers, PositiveTime, Rate, Size,
@@ -78,6 +79,30 @@ const JOURNEY_EXCLUDES: &[(&str, &str)] = &[
     ("body", "because each step has a body"),
     ("body_file", "because each step has a body"),
     ("form", "because each step has a form"),
+];
+
+/// Settings that a log replaces, or that could lead its requests to other servers.
+const REPLAY_EXCLUDES: &[(&str, &str)] = &[
+    ("urls", ""),
+    ("steps", ""),
+    ("step", ""),
+    ("script", ""),
+    ("stages", ""),
+    ("connection_rate", ""),
+    ("think", "because the log determines the pauses"),
+    ("tcp_only", ""),
+    ("message", ""),
+    ("message_file", ""),
+    ("messages", ""),
+    ("grpc", ""),
+    ("method", "because the log has the methods"),
+    ("body", ""),
+    ("body_file", ""),
+    ("form", ""),
+    ("data", ""),
+    ("order", "because the log has an order"),
+    ("follow", "because a redirect could lead to another server"),
+    ("early_data", ""),
 ];
 
 settings! {
@@ -168,13 +193,15 @@ settings! {
              request first",
             default("no limit"), example("\"1m\""), excludes(&[("no_keepalive", "")]);
         connection_rate: Option<ArrivalRate> = Rate,
-            "Open N connections per second on a schedule, and send one request on each",
+            "Open N connections per second on a schedule, and send one request on each, or as many as \
+             --requests-per-connection says",
             default("off"), example("500"),
             excludes(&[
                 ("rate", ""),
                 ("stages", ""),
                 ("think", ""),
-                ("requests_per_connection", "because each connection carries one request"),
+                ("urls", "because the requests of a connection are all the same"),
+                ("script", "because the requests of a connection are all the same"),
                 ("connection_lifetime", "because each connection carries one request"),
                 ("steps", "because each connection carries one request"),
                 ("step", "because each connection carries one request"),
@@ -202,6 +229,22 @@ settings! {
             "A file (`-` for standard input) of requests, one per line: URL, \"URL POST body\", \
              \"URL POST <file\" or JSON",
             example("\"urls.txt\"");
+        replay: Option<PathBuf> = File,
+            "Send the requests of an access log (nginx, Apache, JSON lines or HAR) again, with the \
+             recorded timing",
+            example("\"access.log.gz\""), excludes(REPLAY_EXCLUDES);
+        speed: Option<ReplaySpeed> = Text,
+            "Divide the times of --replay by N",
+            placeholder("N"), default("as recorded, or in order as fast as --rate or --connections allow"),
+            example("\"2\""), needs("replay"), excludes(&[("rate", "")]);
+        log_format: Option<String> = Text,
+            "Format string of the log, as in nginx's log_format or Apache's LogFormat",
+            placeholder("FORMAT"), default("combined or common; JSON and HAR are recognized"),
+            example("'$remote_addr [$time_local] \"$request\" $status $msec'"), needs("replay");
+        replay_methods: Vec<String> = List,
+            "Methods to replay besides GET and HEAD; they may change something on the server",
+            placeholder("LIST"), default("GET and HEAD only; others are counted"),
+            example("[\"POST\"]"), needs("replay");
         steps: Option<PathBuf> = File,
             "A TOML file with the steps of a journey that each virtual user takes: log in, browse, \
              send a form",
@@ -342,20 +385,19 @@ settings! {
             example("\"shop.Cart/Add\""), excludes(CALL_EXCLUDES);
         proto: Option<PathBuf> = File,
             "The .proto file that declares the method",
-            default("the server's reflection service; plans need proto or protoset"), example("\"shop.proto\""), needs("grpc"),
+            default("the server's reflection service; plans need proto or protoset"), example("\"shop.proto\""),
             excludes(&[("protoset", "")]);
         proto_path: Option<PathBuf> = File,
             "Folder in which imports of --proto are found",
             placeholder("DIR"), default("the folder of --proto"), needs("proto");
         protoset: Option<PathBuf> = File,
             "Compiled descriptors of the method, by protoc --include_imports --descriptor_set_out",
-            default("none"), example("\"shop.binpb\""), needs("grpc");
+            default("none"), example("\"shop.binpb\"");
         grpc_gzip: bool = Switch,
-            "Compress messages with gzip, and accept compressed messages",
-            needs("grpc");
+            "Compress messages with gzip, and accept compressed messages";
         grpc_message_max: Option<u64> = Size,
             "Fail calls whose response has a message longer than this",
-            placeholder("SIZE"), default("4M"), needs("grpc");
+            placeholder("SIZE"), default("4M");
     }
     "WebSocket" {
         message: Vec<String> = Texts,

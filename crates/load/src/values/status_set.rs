@@ -22,6 +22,11 @@ impl StatusSet {
         StatusSet(vec![(200, 399)])
     }
 
+    /// Successes, redirects and errors of clients: 200 to 499.
+    pub(crate) fn below_500() -> StatusSet {
+        StatusSet(vec![(200, 499)])
+    }
+
     /// Returns true if `status` belongs to the set.
     pub fn contains(&self, status: u16) -> bool {
         self.0

@@ -21,6 +21,8 @@ use crate::values::status_set::StatusSet;
 pub(crate) struct ListedRequest<'a> {
     /// The URL, absolute or a path on the load's own target.
     pub(crate) url: Cow<'a, str>,
+    /// The gRPC method that the line calls, if it calls one. Its URL may then be empty.
+    pub(crate) grpc: Option<String>,
     /// The method, if the line has one.
     pub(crate) method: Option<Cow<'a, str>>,
     /// Headers on the line. They replace headers of the same name that are given by flags.
@@ -140,6 +142,16 @@ pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, SettingsError> {
     Ok(named.collect())
 }
 
+/// Returns the gRPC methods that a list names. A list that can't be read has none.
+pub(crate) fn grpc_methods(path: &Path) -> Vec<String> {
+    let text = read_text(path).unwrap_or_default();
+    let methods = requests(&text).filter_map(|(number, line)| match line {
+        Line::Json(text) if text.contains("\"grpc\"") => json_request(text, number).ok()?.grpc,
+        Line::Json(_) | Line::Plain(_) => None,
+    });
+    methods.collect()
+}
+
 /// Splits a line `URL METHOD <FILE` before the file's name. Returns `None` for other lines.
 pub fn split_body_file(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
@@ -187,7 +199,7 @@ fn foreign_format(text: &str) -> Option<&'static str> {
     let lacks_url = |line: &str| {
         let object: Option<serde_json::Map<String, serde_json::Value>> =
             serde_json::from_str(line).ok();
-        object.is_some_and(|object| !object.contains_key("url"))
+        object.is_some_and(|object| !["url", "grpc"].iter().any(|key| object.contains_key(*key)))
     };
     let is_cell = |cell: &str| {
         let mut chars = cell.trim_matches('"').chars();
@@ -197,6 +209,7 @@ fn foreign_format(text: &str) -> Option<&'static str> {
     match first {
         "{" if text.contains("\"log\"") && text.contains("\"entries\"") => Some(HAR),
         _ if first.starts_with('{') && first.contains("\"log\"") && lacks_url(first) => Some(HAR),
+        _ if first.contains("] \"") && first.contains(" HTTP/") => Some(ACCESS_LOG),
         "{" | "[" | "[{" => Some(JSON),
         _ if first.starts_with('[') && first.ends_with(']') => Some(JSON),
         _ if first.starts_with('{') && !first.starts_with("{{") && lacks_url(first) => {
@@ -208,9 +221,11 @@ fn foreign_format(text: &str) -> Option<&'static str> {
 }
 
 const HAR: &str = "this is a HAR file, not a list of URLs; write one URL per line, for example with \
-                   jq -r '.log.entries[].request.url'";
+                   jq -r '.log.entries[].request.url', or send its requests with --replay";
 const JSON: &str = "this is a JSON document, not a list of URLs; write one URL, or one JSON object \
                     such as {\"url\": \"/a\", \"method\": \"POST\"}, per line";
+const ACCESS_LOG: &str =
+    "this looks like an access log, not a list of URLs; send its requests with --replay";
 const JSON_LINES: &str = "these JSON lines have no \"url\"; write a JSON request like {\"url\": \
                           \"/a\", \"method\": \"POST\"} on each line";
 const CSV: &str = "this is a CSV file, not a list of URLs; write one URL per line, or use the \
@@ -291,6 +306,7 @@ fn plain_request(parts: LineParts<'_>, number: usize) -> Result<ListedRequest<'_
     }
     Ok(ListedRequest {
         url: Cow::Borrowed(parts.url),
+        grpc: None,
         method: (!parts.method.is_empty()).then_some(Cow::Borrowed(parts.method)),
         headers: Vec::new(),
         body: parts.body,
@@ -310,12 +326,13 @@ fn is_method(word: &str) -> bool {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonRequest {
-    url: String,
+    url: Option<String>,
     method: Option<String>,
     headers: Option<JsonHeaders>,
     body: Option<String>,
     weight: Option<Weight>,
     expect_status: Option<StatusSet>,
+    grpc: Option<String>,
 }
 
 /// A number in JSON. Unlike that of `f64`, its error message says so in plain words.
@@ -390,8 +407,16 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest<'static>, Set
         let error = SettingsError::from(cause);
         return Err(error.hint("to omit a request, begin its line with #"));
     }
+    let (url, grpc) = match (request.url, request.grpc) {
+        (None, None) => {
+            let error = SettingsError::from("the request has neither \"url\" nor \"grpc\"");
+            return Err(error.hint("write a JSON request like {\"url\": \"/a\"}"));
+        }
+        (url, grpc) => (url.unwrap_or_default(), grpc),
+    };
     Ok(ListedRequest {
-        url: Cow::Owned(request.url),
+        url: Cow::Owned(url),
+        grpc,
         method: request.method.map(Cow::Owned),
         headers: request.headers.map_or_else(Vec::new, |headers| headers.0),
         body: match request.body {
@@ -531,7 +556,7 @@ mod tests {
                 "{\"url\": \"/\", \"metod\": \"PUT\"}",
                 "unknown field `metod`, expected one of `url`, `method`",
             ),
-            ("{\"method\": \"PUT\"}", "missing field `url`"),
+            ("{\"method\": \"PUT\"}", "neither \"url\" nor \"grpc\""),
             ("{\"url\": \"/\"", "on one line"),
             ("{\"url\": \"/\"} x", "trailing characters"),
             ("{url: 1}", "a JSON request like"),
@@ -572,6 +597,10 @@ mod tests {
             ("{\"path\": \"/a\"}\n{\"path\": \"/b\"}", Some(JSON_LINES)),
             ("id,name\n1,x\n", Some(CSV)),
             ("\"id\",\"full name\"\n1,x\n", Some(CSV)),
+            (
+                "::1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.1\" 200 5\n",
+                Some(ACCESS_LOG),
+            ),
             ("# list\n/a,b\n", None),
             ("localhost\nexample.test/a,b\n", None),
             ("{\"url\": \"/a\"}\n", None),

@@ -23,6 +23,22 @@ fn connections_open_on_a_schedule_with_one_request_each() {
     assert_eq!(ramp.load.stages.len(), 2);
 }
 
+#[test]
+fn connections_of_a_schedule_carry_several_requests() {
+    let served = Served::clear();
+    let url = served.url("/bytes/10");
+    for more in ["", "-t 2 -X POST --body a={{seq}}", "--http 2"] {
+        let words = format!("-n 40 --connection-rate 2000 --requests-per-connection 5 -c 8 {more}");
+        let before = served.origin.requests();
+        let record = load(&url, &words);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 200)], "{words}");
+        assert_eq!(served.origin.requests() - before, 200, "{words}");
+        assert_eq!(record.totals.connections_opened, 40, "{words}");
+        assert_eq!(record.journeys.as_ref().unwrap().completed, 40, "{words}");
+        assert_eq!(record.load.rate_per_s, Some(2000.0));
+    }
+}
+
 /// Counts the connections that a server accepts, and the bytes that it receives on them.
 fn accepting() -> (Raw, Arc<AtomicU64>, Arc<AtomicU64>) {
     let (accepted, bytes) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
@@ -126,8 +142,22 @@ fn lost_idle_connections_are_opened_again() {
     let used = record.idle.unwrap();
     assert!(used.reopened >= 5, "{used:?}");
     assert_eq!(used.open_at_begin, 5);
+    let closed = used.reasons["closed_early: the server closed the connection"];
+    assert!(closed >= 5, "{used:?}");
     drop(server);
     assert!(idle.load(Ordering::SeqCst) >= 10);
+}
+
+#[test]
+fn idle_connections_that_fail_name_their_reason() {
+    // Nothing responds to a handshake.
+    let server = Raw::new(|mut stream| while let Ok(1..) = stream.read(&mut [0; 64]) {});
+    let url = server.url().replace("http://", "https://");
+    let record = load(&url, "-d 200ms -c 1 --idle 5 --connect-timeout 200ms");
+    let used = record.idle.unwrap();
+    assert_eq!(used.open_at_begin, 0);
+    let late = "timeout: no connection within 200 ms";
+    assert_eq!(used.reasons.get(late), Some(&5), "{used:?}");
 }
 
 #[test]

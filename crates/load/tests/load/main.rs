@@ -32,6 +32,7 @@ mod limits;
 mod parts;
 mod placeholders;
 mod proxied;
+mod replay;
 mod requests;
 mod scripts;
 mod sliced;

@@ -22,6 +22,7 @@ mod nghttpd;
 mod nginx;
 mod process;
 mod proxied;
+mod replaying;
 mod resolving;
 mod server;
 mod site;

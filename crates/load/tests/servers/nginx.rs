@@ -65,7 +65,7 @@ check_all!(start(""));
 #[test]
 fn key_exchange_groups_are_those_that_nginx_logs() {
     let server = start(
-        "ssl_ecdh_curve secp384r1:prime256v1:X25519; location = /curve { return 200 $ssl_curve; }",
+        "ssl_protocols TLSv1.2 TLSv1.3; ssl_ecdh_curve secp384r1:prime256v1:X25519; location = /curve { return 200 $ssl_curve; }",
     );
     // nginx follows the order of the client. It knows no group with ML-KEM.
     for (words, curve, group, retries) in [

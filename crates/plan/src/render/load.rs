@@ -646,10 +646,14 @@ fn add_lengths(
             reader.report_with_hint(DiagnosticKind::Structure, *line, message, "remove one");
         }
     }
-    settings.warmup.get_or_insert(trials.warmup);
+    let is_replay = settings.replay.is_some();
+    // A log is sent from its beginning, and measured as a whole.
+    if !is_replay || in_trials("warmup") {
+        settings.warmup.get_or_insert(trials.warmup);
+    }
     // A load that ends after a number of requests has no duration, unless the plan sets both. With
     // stages, the stages determine the duration, and a duration in `[trials]` is an error.
-    let has_length = settings.requests.is_some() || !settings.stages.is_empty();
+    let has_length = settings.requests.is_some() || !settings.stages.is_empty() || is_replay;
     if !has_length || in_trials("duration") {
         settings.duration.get_or_insert(trials.duration);
     }

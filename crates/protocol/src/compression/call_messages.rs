@@ -2,17 +2,13 @@
 
 use std::num::NonZeroU8;
 
-use super::fields::{Field, Meaning, Name, NameKind};
+use super::fields::{CallMessageId, Field, Meaning, Name, NameKind};
 
 /// Maximum number of texts that are kept for a connection. Others are dropped.
 const MESSAGES_MAX: usize = 32;
 
 /// Maximum length of a kept text in bytes; the rest is dropped.
 const MESSAGE_BYTES_MAX: usize = 256;
-
-/// Identifies a text of `grpc-message` on its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallMessageId(NonZeroU8);
 
 /// The texts of `grpc-message` that a connection has received, each once, as they were sent:
 /// percent-encoded. A server can't make them use more than a few KiB.

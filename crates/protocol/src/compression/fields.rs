@@ -2,9 +2,9 @@
 //! §4.3).
 
 use std::fmt;
+use std::num::NonZeroU8;
 
 use super::FIELD_OVERHEAD_BYTES;
-use super::call_messages::CallMessageId;
 use crate::field::{is_token, is_value, trim};
 
 /// Error in the fields of a response, which makes the response malformed (RFC 9113 §8.1.1, RFC 9114
@@ -70,6 +70,10 @@ impl fmt::Display for FieldFault {
         })
     }
 }
+
+/// Identifies a text of `grpc-message` on its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallMessageId(pub(super) NonZeroU8);
 
 /// Summary of a list of fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

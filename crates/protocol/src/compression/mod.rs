@@ -16,13 +16,12 @@ mod table;
 mod text_table;
 
 pub(crate) use block_cache::BlockCache;
-pub use call_messages::CallMessageId;
 pub(crate) use call_messages::CallMessages;
 pub(crate) use coding::FieldCoding;
 #[cfg(test)]
 pub(crate) use fields::Meaning;
+pub use fields::{CallMessageId, FieldFault, Fields};
 pub(crate) use fields::{Field, Name};
-pub use fields::{FieldFault, Fields};
 pub use huffman::HuffmanError;
 pub(crate) use integer::{IntegerError, decode as decode_integer, encode as encode_integer};
 pub(crate) use static_texts::find_text;

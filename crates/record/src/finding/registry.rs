@@ -89,6 +89,8 @@ registry! {
     UdpBufferSmall "udp-buffer-small" => load::UDP_BUFFER_SMALL, load::UdpBufferSmall;
     FramesDropped "frames-dropped" => load::FRAMES_DROPPED, load::FramesDropped;
     UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES, load::UnaskedBytes;
+    LinesSkipped "lines-skipped" => load::LINES_SKIPPED, load::LinesSkipped;
+    LogUnreadable "log-unreadable" => load::LOG_UNREADABLE, load::LogUnreadable;
     IoFallback "io-fallback" => load::IO_FALLBACK, load::IoFallback;
     LoadAborted "load-aborted" => load::LOAD_ABORTED, load::LoadAborted;
 

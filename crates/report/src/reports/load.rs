@@ -3,7 +3,7 @@
 use prony_record::sampling::ServerProfile;
 use prony_record::{EntryGrouping, EntryResults, Record};
 use prony_wording::Tone;
-use prony_wording::{entries as entry_wording, load as wording};
+use prony_wording::{entries as entry_wording, load as wording, run_intervals as intervals};
 
 use super::findings_section;
 use crate::captions;
@@ -44,6 +44,7 @@ impl Document {
             document.push(events_section(record, percentiles));
         }
         document.push(times_section(record, percentiles));
+        document.push(intervals_section(record));
         let rates = tables::load::by_offered_rate(record);
         if !rates.is_empty() {
             let section = Section::new("By offered rate").intro(captions::BY_RATE);
@@ -179,6 +180,24 @@ fn entries_section(entries: &EntryResults) -> Section {
         .with(Terminal, entry_wording::grouping(entries).map(Block::Note))
         .with(Files, entry_wording::rows_note(entries).map(Block::Note))
         .with(Files, folded)
+}
+
+/// The intervals within the load.
+fn intervals_section(record: &Record) -> Section {
+    let section = Section::new("Precision within this load");
+    if record.intervals.is_empty() {
+        return section;
+    }
+    let table = tables::load::intervals(record);
+    let warm_up = intervals::warm_up(&record.intervals).into_iter();
+    let note = warm_up.chain([intervals::SCOPE.to_owned()]);
+    section
+        .with(Everyone, Block::Table(table))
+        .with(
+            Everyone,
+            intervals::shortfall(&record.intervals).map(Block::Note),
+        )
+        .with(Everyone, Block::Note(Vec::from_iter(note).join(" ")))
 }
 
 /// The events of streamed responses.

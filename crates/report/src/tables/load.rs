@@ -1,7 +1,8 @@
 //! Tables of one load.
 
-use prony_record::{HalfSecond, Outcome, Record};
+use prony_record::{HalfSecond, Outcome, Record, RunInterval};
 use prony_wording::load::meaning;
+use prony_wording::run_intervals;
 
 use crate::number;
 use crate::table::Table;
@@ -17,6 +18,24 @@ pub(crate) fn outcomes(record: &Record) -> Table {
         .right("requests", |(_, n)| number::count(*n))
         .right("share", |(_, n)| number::share(*n as f64 / all))
         .left("meaning", |(outcome, _)| meaning(*outcome))
+        .build()
+}
+
+/// The intervals of metrics within the load.
+pub(crate) fn intervals(record: &Record) -> Table {
+    let width = |it: &RunInterval| {
+        let width = it.relative_half_width.filter(|_| it.refused.is_none());
+        let wanted = it
+            .wanted
+            .map(|wanted| format!(" ({} wanted)", run_intervals::half_width(wanted)));
+        width.map_or("–".to_owned(), run_intervals::half_width) + &wanted.unwrap_or_default()
+    };
+    Table::of(&record.intervals)
+        .left("metric", |it| it.metric.clone())
+        .right("value", run_intervals::value)
+        .left("95% interval", run_intervals::ends)
+        .left("precision", width)
+        .left("batches", run_intervals::batches)
         .build()
 }
 

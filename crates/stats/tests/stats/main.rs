@@ -9,5 +9,6 @@ mod interleaving;
 mod load_conditions;
 mod movements;
 mod properties;
+mod run_intervals;
 mod runs;
 mod simulation;

@@ -99,7 +99,7 @@ fn finish_run(
     let stop = stop_request(&session)?;
     let work = |observer: LoadObserver<'_>| how(&fleet, &run, observer);
     let finished = if is_shown {
-        observe_agents(&session, &stop, None, work)
+        observe_agents(&session, &stop, None, None, work).result
     } else {
         work(LoadObserver {
             on_event: &|event| print_event(progress, event),

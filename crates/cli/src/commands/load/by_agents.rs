@@ -3,21 +3,25 @@
 use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_plan::abort_rules::AbortRules;
 use prony_record::Record;
+use prony_stats::within_run::Precision;
 
 use crate::arguments::{LoadArgs, ServerArgs};
 use crate::coordinator::{
     connect, fleet_failure, observe_agents, print_collect_hint, stop_request,
 };
 use crate::ending::Failure;
+use crate::precision::{self, WantedPrecision};
 use crate::schema;
-use crate::session::Session;
+use crate::session::{LoadEnd, Session};
 
 /// Generates the load with agents and shows its progress. Returns the record, and whether the load
-/// was interrupted; `None` if it was interrupted before its start.
+/// was interrupted; `None` if it was interrupted before its start. The load ends early if it reaches
+/// the precisions.
 pub(crate) fn send_by_agents(
     arguments: &LoadArgs,
     choice: &AgentChoice,
     abort_rules: Option<&AbortRules>,
+    precisions: &[Precision],
     session: &Session,
 ) -> Result<Option<(Record, bool)>, Failure> {
     let Some(creds) = &arguments.agents.creds else {
@@ -31,7 +35,7 @@ pub(crate) fn send_by_agents(
     if let Some(wait) = arguments.agents.wait {
         fleet = fleet.with_wait(wait);
     }
-    let given = &arguments.load.settings;
+    let given = &precision::limited(arguments);
     let described = schema::described(given, arguments.url.as_deref())?;
     let request = LoadRequest {
         url: arguments.url.clone(),
@@ -39,13 +43,25 @@ pub(crate) fn send_by_agents(
         choice: choice.clone(),
         clock_bound: arguments.agents.clock_bound(),
     };
-    let made = observe_agents(session, &stop, abort_rules, |observer| {
+    let end = || stop.soon();
+    let wanted = (!precisions.is_empty()).then_some(WantedPrecision {
+        wanted: precisions,
+        limit: given.duration,
+        stop: &end,
+    });
+    let LoadEnd {
+        result: made,
+        precise_after,
+        ..
+    } = observe_agents(session, &stop, abort_rules, wanted, |observer| {
         fleet.load(&request, observer)
     });
     let progress = session.progress();
     match made {
-        Ok(finished) => {
-            let interrupted = stop.is_wanted() && stop.aborted().is_none();
+        Ok(mut finished) => {
+            let is_early = stop.aborted().is_some() || precise_after.is_some();
+            let interrupted = stop.is_wanted() && !is_early;
+            precision::write_intervals(&mut finished.record, precisions, precise_after);
             if stop.is_wanted_at_once() {
                 let server = ServerArgs {
                     nats: arguments.agents.nats.clone(),

@@ -15,14 +15,16 @@ use prony_lua::LuaLoader;
 use prony_machine::system::this_machine;
 use prony_plan::abort_rules::AbortRules;
 use prony_stats::gate::LoadCondition;
+use prony_stats::within_run::Precision;
 
 use self::server_profile::ServerProfiles;
 use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
 use crate::output::load_results::LoadResults;
+use crate::precision::{self, WantedPrecision};
 use crate::running_load::RunningLoad;
 use crate::schema;
-use crate::session::{ObservedLoad, Session};
+use crate::session::{LoadEnd, ObservedLoad, Session};
 use crate::signals::SecondSignal;
 use crate::{command_line, gating, scripts};
 
@@ -31,10 +33,17 @@ pub(crate) fn run(arguments: &LoadArgs) -> Result<Ending, Failure> {
     let conditions = exit_conditions(arguments)?;
     let abort_rules = AbortRules::read(&arguments.abort_if, arguments.abort_window)
         .map_err(|error| Failure::wrong_abort_rules(&error))?;
+    let precisions = gating::parse_all("--precision", &arguments.precision, Precision::parse)?;
     scripts::check_syntax(&arguments.load.settings)?;
     match &arguments.agents.agents {
-        Some(choice) => run_by_agents(arguments, choice, conditions, abort_rules.as_ref()),
-        None => run_here(arguments, conditions, abort_rules.as_ref()),
+        Some(choice) => run_by_agents(
+            arguments,
+            choice,
+            conditions,
+            abort_rules.as_ref(),
+            &precisions,
+        ),
+        None => run_here(arguments, conditions, abort_rules.as_ref(), &precisions),
     }
 }
 
@@ -63,8 +72,15 @@ fn run_by_agents(
     choice: &AgentChoice,
     conditions: Vec<LoadCondition>,
     abort_rules: Option<&AbortRules>,
+    precisions: &[Precision],
 ) -> Result<Ending, Failure> {
     let settings = &arguments.load.settings;
+    if settings.replay.is_some() {
+        return Err(Failure::wrong(
+            "--replay with --agents: a log can't be divided among agents (run the load from this \
+             machine)",
+        ));
+    }
     if settings.script.is_some() {
         return Err(Failure::wrong(
             "--script with --agents: agents run no scripts, because a script can start any program \
@@ -78,7 +94,7 @@ fn run_by_agents(
     }
     let results = open_results(arguments, conditions)?;
     let session = Session::monitored(arguments.progress, &arguments.monitoring)?;
-    let ended = by_agents::send_by_agents(arguments, choice, abort_rules, &session)?;
+    let ended = by_agents::send_by_agents(arguments, choice, abort_rules, precisions, &session)?;
     let Some((mut record, interrupted)) = ended else {
         return Ok(Ending::Interrupted);
     };
@@ -93,11 +109,18 @@ fn run_here(
     arguments: &LoadArgs,
     conditions: Vec<LoadCondition>,
     abort_rules: Option<&AbortRules>,
+    precisions: &[Precision],
 ) -> Result<Ending, Failure> {
-    let given = &arguments.load.settings;
+    let given = &precision::limited(arguments);
     let described = schema::described(given, arguments.url.as_deref())?;
     let settings = &described.settings;
     let spec = resolve_load(arguments.url.as_deref(), settings)?;
+    if !precisions.is_empty() && !spec.info().stages.is_empty() {
+        return Err(Failure::wrong(
+            "--precision with a rate that changes: such a load has no steady value (give a constant \
+             rate, or remove one of the flags)",
+        ));
+    }
     let results = open_results(arguments, conditions)?;
     let session = Session::monitored(arguments.progress, &arguments.monitoring)?;
     for finding in spec.forecast() {
@@ -114,18 +137,28 @@ fn run_here(
         Err(_) if control.is_stopped() => return Ok(Ending::Interrupted),
         script => script?,
     };
+    let end = || control.stop();
     let load = ObservedLoad {
         running: RunningLoad::here(&control, spec.info()),
         planned: spec.planned().map(Duration::from),
         forecast: spec.forecast(),
         abort_rules,
+        precision: (!precisions.is_empty()).then_some(WantedPrecision {
+            wanted: precisions,
+            limit: given.duration,
+            stop: &end,
+        }),
         abort: &|_| control.stop(),
     };
     let profiles = arguments
         .profile
         .then(|| ServerProfiles::begin(&spec, session.progress()));
     let send = || send_load(&spec, &control, script.as_deref());
-    let (sent, aborted) = session.observe_load(load, send);
+    let LoadEnd {
+        result: sent,
+        aborted,
+        precise_after,
+    } = session.observe_load(load, send);
     if let Some(profiles) = &profiles {
         profiles.end();
     }
@@ -133,7 +166,9 @@ fn run_here(
         mut record,
         failure,
     } = sent.map_err(failure_of)?;
-    let interrupted = control.is_stopped() && aborted.is_none() && failure.is_none();
+    let interrupted =
+        control.is_stopped() && aborted.is_none() && precise_after.is_none() && failure.is_none();
+    precision::write_intervals(&mut record, precisions, precise_after);
     abort::note(aborted, &mut record);
     record.command = Some(command_of(arguments));
     record.machine = Some(command_line::machine(&this_machine()));

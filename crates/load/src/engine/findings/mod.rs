@@ -4,6 +4,7 @@
 
 mod connections;
 mod generator;
+mod replay;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tests;
 use prony_record::{Finding, Outcome, Record};
 
 pub(crate) use connections::{ClosedConnections, streams_limited};
+pub(crate) use replay::{add_log, of_log};
 
 /// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
 /// first. `unsolicited` counts how often the server sent bytes while no request was in flight, and

@@ -159,7 +159,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             self.timers.gaps.clear(slot);
             let listed = || self.spec.requests.get(pending.request as usize);
             let kind = own.as_deref().or_else(listed).map(|it| it.kind);
-            if is_measured && kind != Some(RequestKind::Unstreamed) {
+            if is_measured && kind.is_none_or(RequestKind::may_stream) {
                 let recorder = &mut self.sink.recorder;
                 recorder.stream_ended(&exchange, outcome, streamed);
             }
@@ -211,12 +211,14 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
         let counts = self.transport.sockets().counts();
         self.sink.quic = counts.quic;
+        self.sink.handovers = self.replay.as_ref().map_or(0, |it| it.handovers);
         self.sink.xdp = counts.xdp;
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
             let request = self.journey_unstarted(due, ended).unwrap_or(request);
             let entry = self.spec.entries.of_request(request);
             let first = self.spec.requests.first().map(|it| it.kind);
-            let is_streamed = self.event_times.is_some() && first != Some(RequestKind::Unstreamed);
+            let is_streamed =
+                self.event_times.is_some() && first.is_none_or(RequestKind::may_stream);
             self.sink.request_unstarted(entry, due, ended, is_streamed);
         }
         self.sink.recorder.finish(ended);

@@ -53,6 +53,7 @@ mod ramp;
 mod redirects;
 pub(crate) mod refusals;
 mod rendering;
+mod replayed;
 mod retarget;
 mod script_runner;
 mod send;
@@ -84,6 +85,7 @@ use self::pace::{LoadCourse, Pace, pace};
 use self::ramp::ConnectRamp;
 use self::redirects::{LOOKUP_POLL_INTERVAL, Redirects};
 use self::rendering::Renderer;
+use self::replayed::ReplayUsers;
 pub(crate) use self::script_runner::ScriptRunner;
 pub(crate) use self::sink::Sink;
 pub(crate) use self::slicing::SliceFeed;
@@ -128,7 +130,7 @@ pub(crate) struct Worker<'run, T> {
     connections: Connections,
     /// The addresses of the targets, if connections use several or changing ones.
     addresses: Option<Box<AddressBook>>,
-    dispatcher: Dispatcher,
+    dispatcher: Dispatcher<'run>,
     timers: Timers,
     coalescing: Coalescing,
     sink: Sink,
@@ -136,6 +138,10 @@ pub(crate) struct Worker<'run, T> {
     script: Option<Box<ScriptRunner<'run>>>,
     /// The journeys of the virtual users, if they take any.
     journeys: Option<Box<Journeys<'run>>>,
+    /// The recorded clients, if the load replays a log.
+    replay: Option<Box<ReplayUsers>>,
+    /// True if journeys or a log decide when and where requests start.
+    has_own_starts: bool,
     /// Renderer of the requests that contain placeholders or cookies, if there are any.
     renderer: Option<Box<Renderer<'run>>>,
     /// The cookies of the virtual users, if they have any.
@@ -213,6 +219,8 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             sink: Sink::new(measured, spec.sources.counted(), spec.entries.results()),
             script: None,
             journeys: Journeys::new(spec, shard, slots).map(Box::new),
+            replay: None,
+            has_own_starts: spec.journey.is_some() || spec.replay.is_some(),
             renderer: Renderer::new(spec, shard).map(Box::new),
             cookies: UserCookies::new(spec, slots).map(Box::new),
             event_times: (streams > 0).then(|| Box::new(EventTimes::new(streams))),
@@ -272,7 +280,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         counter.begin(&mut self.sink.recorder);
         let now = self.transport.sockets().now();
         self.meter.gap(Nanos::ZERO, now);
-        if !matches!(self.dispatcher.pace, Pace::Open(_)) {
+        if let Pace::Closed { .. } | Pace::OneAtATime { .. } = self.dispatcher.pace {
             // A late start must not count as wait time for connections that are already open.
             self.dispatcher.eligible_since = now;
         }
@@ -424,6 +432,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             return now;
         }
         let other = self.wake_without_starts_at(now);
+        if self.replay.is_some() {
+            return self.next_replayed(now).min(self.end).min(other);
+        }
         let next_due = match &self.journeys {
             Some(journeys) if journeys.has_idle() => self.dispatcher.next_scheduled(),
             Some(_) | None => self.dispatcher.next_due(),

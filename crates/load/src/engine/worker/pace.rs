@@ -2,18 +2,33 @@
 
 use prony_record::{MeasuredPart, Nanos};
 
+use crate::engine::replay::ReplayFeed;
 use crate::spec::{LoadSpec, LoopModel};
 use crate::values::pacing::{ArrivalSchedule, ScheduleEnd};
 use crate::values::shard::Shard;
 
 /// A source of start times: a closed loop or a schedule.
-pub(super) enum Pace {
+pub(super) enum Pace<'run> {
     /// A request starts as soon as a slot is free, up to `left` more times.
     Closed { left: u64 },
     /// A request starts as soon as no other is in flight, up to `left` more times.
     OneAtATime { left: u64 },
     /// Requests are due on a schedule.
     Open(Box<ArrivalSchedule>),
+    /// Requests come from a log.
+    Recorded(Box<ReplayFeed<'run>>),
+}
+
+impl Pace<'_> {
+    /// Returns true if requests are due at times that don't depend on the server.
+    #[inline]
+    pub(super) fn is_scheduled(&self) -> bool {
+        match self {
+            Pace::Closed { .. } | Pace::OneAtATime { .. } => false,
+            Pace::Open(_) => true,
+            Pace::Recorded(feed) => feed.is_scheduled(),
+        }
+    }
 }
 
 /// Course of a load: either without interruption, or in slices.
@@ -30,9 +45,16 @@ pub(super) fn pace(
     shard: Shard,
     end: Nanos,
     course: LoadCourse,
-) -> (Pace, MeasuredPart) {
+) -> (Pace<'static>, MeasuredPart) {
+    if spec.replay.is_some() {
+        // The worker gets the feed later; until then, nothing is due.
+        return (
+            Pace::Closed { left: 0 },
+            MeasuredPart::DueFrom(spec.span.warmup),
+        );
+    }
     match &spec.model {
-        LoopModel::Closed => {
+        LoopModel::Closed | LoopModel::Recorded => {
             let left = spec
                 .span
                 .requests
@@ -59,7 +81,7 @@ pub(super) fn pace(
     }
 }
 
-fn closed(spec: &LoadSpec, left: u64) -> Pace {
+fn closed<'run>(spec: &LoadSpec, left: u64) -> Pace<'run> {
     match spec.fan_out {
         Some(_) => Pace::OneAtATime { left },
         None => Pace::Closed { left },
@@ -69,9 +91,9 @@ fn closed(spec: &LoadSpec, left: u64) -> Pace {
 /// Returns the source of a worker's start times for a settling part that begins at `begin`. In an
 /// open loop, the settling part has a separate schedule, so that every arrival of the load's
 /// schedule is counted.
-pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
+pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace<'static> {
     match &spec.model {
-        LoopModel::Closed => closed(spec, u64::MAX),
+        LoopModel::Closed | LoopModel::Recorded => closed(spec, u64::MAX),
         LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
                 requests: u64::MAX,

@@ -9,6 +9,7 @@
 //! connections. If a connection could not be opened, or the server has closed it, the load opens it
 //! when a request is due on it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -76,9 +77,18 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let entries = self.connections.len();
         self.ramp = Some(ConnectRamp::preconnect(wanted, entries, self.spec));
         let (mut begun, mut unsettled) = (0, wanted);
+        // A handshake that never ends has no deadline of its own.
+        let patience = Nanos(self.spec.transport.connect_timeout.0.saturating_mul(2));
+        let mut heard = Nanos::ZERO;
         loop {
             let now = self.transport.sockets().now();
             if now >= limit || control.is_stopped() {
+                return Ok(());
+            }
+            if now.since(heard) > patience {
+                for _ in 0..self.unsettled_count(unsettled) {
+                    self.note_preconnect_failure(Outcome::Timeout, None);
+                }
                 return Ok(());
             }
             self.run_timers(now);
@@ -97,7 +107,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             }
             let until = self.preconnect_wake_at(now).min(limit);
             self.transport.sockets_mut().wait(until)?;
-            self.reap_preconnect();
+            if self.reap_preconnect() {
+                heard = now;
+            }
         }
     }
 
@@ -130,6 +142,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let all = 0..self.connections.len();
         all.filter(|&index| self.connections[index].link.state.is_ready())
             .count() as u32
+    }
+
+    /// Reasons why connections without a request were not open, with their numbers.
+    pub(crate) fn preconnect_reasons(&self) -> BTreeMap<String, u64> {
+        self.sink.preconnect.named_reasons().collect()
     }
 
     /// Opens up to `max` lost connections again. Returns their number.
@@ -206,6 +223,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         }
     }
 
+    fn unsettled_count(&self, begun: u32) -> usize {
+        let begun = 0..begun;
+        begun.filter(|&index| !self.is_settled(index)).count()
+    }
+
     fn preconnect_wake_at(&self, now: Nanos) -> Nanos {
         let ramp = self.ramp.as_ref();
         ramp.map_or(Nanos::MAX, |ramp| ramp.next_begin(now))
@@ -213,17 +235,18 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
             .min(now + SLEEP_MAX)
     }
 
-    /// Handles completions without starting requests.
-    fn reap_preconnect(&mut self) {
-        for _ in 0..COMPLETIONS_MAX {
+    /// Handles completions without starting requests. Returns true if there were any.
+    fn reap_preconnect(&mut self) -> bool {
+        for handled in 0..COMPLETIONS_MAX {
             let Some(completion) = self.transport.sockets_mut().next() else {
-                return;
+                return handled > 0;
             };
             let now = self.transport.sockets().cached_now();
             let index = completion.key().index;
             self.on_completion(completion, now);
             self.send_header(index);
         }
+        true
     }
 
     /// Sends the PROXY header of a cleartext connection. In a load, the header is sent together
@@ -284,8 +307,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     #[cold]
     pub(super) fn note_preconnect_close(&mut self) {
         if self.is_preconnecting {
-            let reason =
-                Reason::Text("the server closed the connection before the load began".to_owned());
+            let reason = Reason::Text("the server closed the connection".to_owned());
             self.note_preconnect_failure(Outcome::ClosedEarly, Some(&reason));
         }
     }

@@ -23,19 +23,22 @@ impl PreconnectReport {
         self.reasons.merge(other.reasons);
     }
 
+    /// The reasons by outcome and text, with their numbers.
+    pub(super) fn named_reasons(&self) -> impl Iterator<Item = (String, u64)> {
+        let reasons = self.reasons.by_count().into_iter();
+        reasons.map(|(outcome, reason, count)| (format!("{}: {reason}", outcome.name()), count))
+    }
+
     /// The finding about missing connections, if any are missing.
     pub(crate) fn finding(&self) -> Option<Finding> {
         let missing = self.wanted - self.open;
         if missing == 0 {
             return None;
         }
-        let reasons = self.reasons.by_count().into_iter();
-        let reasons = reasons
-            .map(|(outcome, reason, count)| (format!("{}: {reason}", outcome.name()), count));
         let late = ConnectionsLate {
             missing: missing.into(),
             wanted: self.wanted.into(),
-            reasons: reasons.collect(),
+            reasons: self.named_reasons().collect(),
         };
         Some(Finding::of(Severity::Note, &late))
     }

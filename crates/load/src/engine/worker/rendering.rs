@@ -10,6 +10,7 @@ use super::cookies::UserJar;
 use super::journeys::JourneyNumbers;
 use crate::engine::sequence::RequestNumbers;
 use crate::request::Request;
+use crate::request::long_list::LineTexts;
 use crate::request::request_template::{RenderBuffers, RequestTemplates};
 use crate::request::template::{ValueSource, VariableValues};
 use crate::settings::DataOrder;
@@ -69,7 +70,21 @@ impl<'run> Renderer<'run> {
         let number = self.numbers.take_number();
         let row = self.row(entry, slot as usize);
         let numbers = JourneyNumbers { number, row };
-        self.render_with(entry, (numbers, VariableValues::default()), jar)
+        let line = self.spec.texts_of(entry);
+        let form = self.spec.form_of(entry);
+        self.render_with((form, line), (numbers, VariableValues::default()), jar)
+    }
+
+    /// Renders a request of a log, with this form.
+    pub(super) fn render_logged(
+        &mut self,
+        form: u32,
+        line: LineTexts<'_>,
+        jar: Option<UserJar<'_>>,
+    ) -> Option<Arc<Request>> {
+        let number = self.numbers.take_number();
+        let numbers = JourneyNumbers { number, row: 0 };
+        self.render_with((form, line), (numbers, VariableValues::default()), jar)
     }
 
     /// Renders the request of a journey's step with these values.
@@ -79,23 +94,23 @@ impl<'run> Renderer<'run> {
         values: (JourneyNumbers, VariableValues<'_>),
         jar: Option<UserJar<'_>>,
     ) -> Option<Arc<Request>> {
-        self.render_with(step, values, jar)
+        let line = self.spec.texts_of(step);
+        self.render_with((self.spec.form_of(step), line), values, jar)
     }
 
     fn render_with(
         &mut self,
-        entry: u32,
+        (form, line): (u32, LineTexts<'_>),
         (numbers, variables): (JourneyNumbers, VariableValues<'_>),
         jar: Option<UserJar<'_>>,
     ) -> Option<Arc<Request>> {
-        let form = self.spec.form_of(entry);
         let template = self.templates.get(form)?;
         let mut source = ValueSource {
             row: numbers.row,
             number: numbers.number,
             variables,
             random: &mut self.random,
-            line: self.spec.texts_of(entry),
+            line,
         };
         let listed = &self.spec.requests[form as usize];
         let mut rendered = match self.ended.pop() {

@@ -44,6 +44,8 @@ pub(crate) struct Sink {
     pub(crate) connects: ConnectCounts,
     /// Times from the first to the last byte of responses.
     pub(crate) body_waits: BodyWaits,
+    /// Number of times that a connection passed from one recorded client to another.
+    pub(crate) handovers: u64,
     /// Counts of QUIC packets and system calls.
     pub(crate) quic: Option<QuicUse>,
     /// Counts of AF_XDP packets and drops.
@@ -80,6 +82,7 @@ impl Sink {
             websocket: WebSocketUse::default(),
             connects: ConnectCounts::default(),
             body_waits: BodyWaits::default(),
+            handovers: 0,
             quic: None,
             xdp: None,
         }
@@ -103,6 +106,7 @@ impl Sink {
         self.sockets_failed = earliest(self.sockets_failed.take(), other.sockets_failed);
         self.connects.merge(other.connects);
         self.body_waits.merge(other.body_waits);
+        self.handovers += other.handovers;
         if let Some(quic) = other.quic {
             self.quic.get_or_insert_default().merge(&quic);
         }

@@ -181,7 +181,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         self.dispatcher.eligible_since = match self.dispatcher.pace {
             // A late start must not count as wait time for connections that are already open.
             Pace::Closed { .. } | Pace::OneAtATime { .. } => now,
-            Pace::Open(_) => slice.from,
+            Pace::Open(_) | Pace::Recorded(_) => slice.from,
         };
         self.end = slice.end();
         self.run_to_end(control, counter)

@@ -22,8 +22,11 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if now >= self.end {
             return 0;
         }
-        if self.journeys.is_some() {
-            return self.start_steps(now, max);
+        if self.has_own_starts {
+            return match self.replay {
+                Some(_) => self.start_replayed(now, max),
+                None => self.start_steps(now, max),
+            };
         }
         // The lateness of an open loop's starts, and what a script does, need exact times.
         let is_exact = self.script.is_some() || matches!(self.dispatcher.pace, Pace::Open(_));
@@ -115,6 +118,9 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         if let Some(journeys) = &self.journeys {
             return self.can_start_step(journeys, now);
         }
+        if self.replay.is_some() {
+            return self.next_replayed(now) <= now;
+        }
         self.dispatcher.has_free_slot()
             && !self.is_ramp_full(now)
             && self.dispatcher.due(now).is_some()
@@ -137,7 +143,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         self.sink
             .request_started(self.spec.entries.of_request(request), now);
         let taken = self.dispatcher.slot(slot);
-        if let Pace::Open(_) = self.dispatcher.pace
+        if self.dispatcher.pace.is_scheduled()
             && self.journeys.is_none()
             && !taken.pending().is_some_and(|pending| pending.is_settling)
         {

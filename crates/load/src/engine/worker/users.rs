@@ -180,6 +180,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
     /// Stores the cookies that the complete response to a slot's request sets.
     pub(super) fn store_cookies(&mut self, slot: u32) {
         let now = self.transport.sockets().cached_now();
+        let jar = self.jar_of(slot);
         let Some(cookies) = &mut self.cookies else {
             return;
         };
@@ -190,7 +191,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         let session = self.connections[taken.connection].session();
         let captured = session.and_then(|session| session.carrier.captured(taken.stream()));
         if let (Some(origin), Some(captured)) = (origin, captured) {
-            cookies.store(slot, &origin.url, captured.head(), now);
+            cookies.store(jar, &origin.url, captured.head(), now);
         }
     }
 

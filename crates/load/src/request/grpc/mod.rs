@@ -1,71 +1,118 @@
 //! gRPC calls: their methods, from descriptors, and their messages, which are encoded once before
-//! the load.
+//! the load unless their values change.
 
+mod changing;
 mod message;
 mod schema;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use prost_reflect::MethodDescriptor;
 
-use crate::exchange::CallRules;
-use crate::request::template::{CellSet, MarkedPiece, Marks, Value};
-use crate::settings::{HttpVersion, LoadSettings};
-use crate::values::error::{SettingsError, SpecError};
-use crate::values::input_file::DATA_BYTES_MAX;
+use crate::exchange::{CallRules, RequestKind};
+use crate::settings::{GrpcMethod, HttpVersion, LoadSettings};
+use crate::values::error::SettingsError;
 
+pub(crate) use changing::changing_messages;
+pub(crate) use message::{MessageEncoder, ResponseDecoder};
+use schema::CallSchema;
+pub(crate) use schema::undescribed;
 pub use schema::{compiled_schema, proto_imports};
-
-/// The method that a load calls.
-pub(crate) struct CallMethod {
-    descriptor: MethodDescriptor,
-    is_gzip: bool,
-    pub(crate) rules: CallRules,
-}
 
 /// Name and value of a header.
 type HeaderPair = (String, String);
 
-impl CallMethod {
-    /// Finds the method that the settings name in its descriptors; `None` if the load doesn't call
-    /// one.
+/// Creates the calls of a load.
+pub(crate) struct CallReader<'a> {
+    schema: CallSchema,
+    settings: &'a LoadSettings,
+    message_bytes_max: u32,
+}
+
+impl<'a> CallReader<'a> {
+    /// Reads the descriptors of the methods; `None` if the load calls none.
     ///
     /// # Errors
     ///
-    /// The settings contradict gRPC, the descriptors can't be read, or they lack the method.
-    pub(crate) fn of(settings: &LoadSettings) -> Result<Option<CallMethod>, SettingsError> {
-        let Some(name) = &settings.grpc else {
+    /// The settings contradict gRPC, or the descriptors can't be read.
+    pub(crate) fn of(settings: &'a LoadSettings) -> Result<Option<CallReader<'a>>, SettingsError> {
+        if !settings.has_calls() {
             return Ok(None);
-        };
+        }
         if let Some(http @ (HttpVersion::Http10 | HttpVersion::Http11)) = settings.http {
             let error = SettingsError::of("grpc").text(" can't be combined with ");
             let error = error.and_value("http", http);
             return Err(error.text(", which has no trailers").hint("use HTTP/2"));
         }
-        let descriptor = schema::method(name, settings)?;
         let max = settings.grpc_message_max();
         let message_bytes_max = u32::try_from(max).map_err(|_| {
             let error = SettingsError::value("grpc_message_max", max);
             error.text(": a message has less than 4 GiB")
         })?;
-        Ok(Some(CallMethod {
-            rules: CallRules {
-                message_bytes_max,
-                accepts_compressed: settings.grpc_gzip,
-                is_stream: descriptor.is_server_streaming(),
-            },
-            is_gzip: settings.grpc_gzip,
-            descriptor,
+        Ok(Some(CallReader {
+            schema: CallSchema::of(settings)?,
+            settings,
+            message_bytes_max,
         }))
     }
 
-    /// URL of the method on the server with the given URL.
+    /// Finds a method.
+    ///
+    /// # Errors
+    ///
+    /// The descriptors lack it.
+    pub(crate) fn method(&self, name: &GrpcMethod) -> Result<CallMethod, SettingsError> {
+        let descriptor = self.schema.method(name)?;
+        let timeout = self.settings.timeout();
+        // The timeout of a stream covers the time until its first message only.
+        let has_deadline = !descriptor.is_server_streaming() && timeout > Duration::ZERO;
+        Ok(CallMethod {
+            encoder: MessageEncoder {
+                method: descriptor,
+                is_gzip: self.settings.grpc_gzip,
+            },
+            deadline: has_deadline.then_some(timeout),
+        })
+    }
+
+    /// Rules for the responses of calls, some of which are streams or not.
+    pub(crate) fn rules(&self, has_streams: bool) -> CallRules {
+        CallRules {
+            message_bytes_max: self.message_bytes_max,
+            accepts_compressed: self.settings.grpc_gzip,
+            has_streams,
+        }
+    }
+}
+
+/// A method that a load calls.
+pub(crate) struct CallMethod {
+    pub(crate) encoder: MessageEncoder,
+    /// Time limit that the server sees.
+    deadline: Option<Duration>,
+}
+
+impl CallMethod {
+    /// The kind of the calls.
+    pub(crate) fn kind(&self) -> RequestKind {
+        let is_stream = self.encoder.method.is_server_streaming();
+        RequestKind::Call { is_stream }
+    }
+
+    /// The decoder of the responses.
+    pub(crate) fn decoder(&self) -> ResponseDecoder {
+        ResponseDecoder {
+            kind: self.encoder.method.output(),
+            is_stream: self.encoder.method.is_server_streaming(),
+        }
+    }
+
+    /// URL of the method on the server with the given URL. If that is empty, the path of the method.
     pub(crate) fn url(&self, server: &str) -> Result<String, SettingsError> {
-        let (service, method) = (self.descriptor.parent_service(), self.descriptor.name());
+        let method = &self.encoder.method;
+        let (service, method) = (method.parent_service(), method.name());
         let path = format!("/{}/{method}", service.full_name());
         let after_scheme = server.find("://").map_or(0, |at| at + 3);
         let host = server.strip_suffix(&path).unwrap_or(server);
@@ -78,73 +125,32 @@ impl CallMethod {
     }
 
     /// The headers of a call, without those that the user gave.
-    pub(crate) fn headers(&self, settings: &LoadSettings) -> Vec<HeaderPair> {
+    pub(crate) fn headers(&self) -> Vec<HeaderPair> {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut headers = vec![
             pair("content-type", "application/grpc"),
             pair("te", "trailers"),
         ];
-        // The timeout of a stream covers the time until its first message only.
-        if !self.rules.is_stream && settings.timeout() > Duration::ZERO {
-            headers.push(pair("grpc-timeout", &timeout_text(settings.timeout())));
+        if let Some(deadline) = self.deadline {
+            headers.push(pair("grpc-timeout", &timeout_text(deadline)));
         }
-        if self.is_gzip {
+        if self.encoder.is_gzip {
             headers.push(pair("grpc-encoding", "gzip"));
             headers.push(pair("grpc-accept-encoding", "gzip"));
         }
         headers
     }
-
-    /// Encodes the messages that `json` describes, with their prefixes: one, or a list of them if
-    /// the method takes a stream.
-    pub(crate) fn messages(&self, json: &str) -> Result<Vec<u8>, String> {
-        message::encode(&self.descriptor, json, self.is_gzip)
-    }
-}
-
-/// Encodes the messages of each row of the data file. `marked` is their JSON with marks in place of
-/// the row's values.
-pub(crate) fn messages_of_rows(
-    method: &CallMethod,
-    marked: &str,
-    marks: &Marks,
-    rows: usize,
-) -> Result<Arc<CellSet>, SettingsError> {
-    let is_column = |value: &Value| matches!(value, Value::Column(_));
-    if !marks.values().iter().all(is_column) {
-        let error = SettingsError::from(
-            "a message is encoded before the load, so its placeholders can only be columns of ",
-        );
-        return Err(error.name("data"));
-    }
-    let pieces = marks.split(marked.as_bytes());
-    let (mut json, mut all) = (Vec::new(), CellSet::default());
-    for row in 0..rows {
-        json.clear();
-        for piece in &pieces {
-            match piece {
-                MarkedPiece::Bytes(bytes) => json.extend_from_slice(bytes),
-                MarkedPiece::Value(number) => {
-                    if let Some(Value::Column(cells)) = marks.values().get(*number) {
-                        json.extend_from_slice(cells.cell(row));
-                    }
-                }
-            }
-        }
-        let in_row = |error: String| SettingsError::from(format!("row {}: {error}", row + 1));
-        let text = std::str::from_utf8(&json).map_err(|error| in_row(error.to_string()))?;
-        all.push(&method.messages(text).map_err(in_row)?);
-        if all.bytes() as u64 > DATA_BYTES_MAX {
-            return Err(in_row("the messages need more than 1 GiB".to_owned()));
-        }
-    }
-    Ok(Arc::new(all))
 }
 
 /// Returns true if responses are read as streams: of events, or of the messages of gRPC calls.
 pub fn has_streamed_responses(settings: &LoadSettings) -> bool {
-    let method = || CallMethod::of(settings).ok().flatten();
-    settings.events.is_some() || method().is_some_and(|method| method.rules.is_stream)
+    let streams = || {
+        let reader = CallReader::of(settings).ok()??;
+        let methods = settings.grpc_methods();
+        let mut methods = methods.iter().filter_map(|name| reader.method(name).ok());
+        Some(methods.any(|method| method.kind().may_stream()))
+    };
+    settings.events.is_some() || streams().unwrap_or(false)
 }
 
 /// Base64 with or without padding, as metadata may have it.
@@ -156,7 +162,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Checks the values of binary metadata, whose names end in `-bin`, and removes their padding.
-pub(crate) fn checked_metadata(headers: Vec<HeaderPair>) -> Result<Vec<HeaderPair>, SpecError> {
+pub(crate) fn checked_metadata(headers: Vec<HeaderPair>) -> Result<Vec<HeaderPair>, SettingsError> {
     let checked = headers.into_iter().map(|(name, value)| {
         let is_binary = name.trim().to_ascii_lowercase().ends_with("-bin");
         if !is_binary || value.contains("{{") {
@@ -166,8 +172,7 @@ pub(crate) fn checked_metadata(headers: Vec<HeaderPair>) -> Result<Vec<HeaderPai
             Ok(bytes) => Ok((name, BASE64.encode(bytes))),
             Err(_) => Err(
                 SettingsError::value("header", format!("\"{name}: {value}\""))
-                    .text(": binary metadata (-bin) is written in base64")
-                    .into(),
+                    .text(": binary metadata (-bin) is written in base64"),
             ),
         }
     });

@@ -9,24 +9,40 @@ use crate::settings::{GrpcMethod, LoadSettings};
 use crate::values::error::SettingsError;
 use crate::values::input_file::{self, TEXT_BYTES_MAX};
 
-/// Finds a method in the descriptors that the settings name.
-pub(super) fn method(
-    name: &GrpcMethod,
-    settings: &LoadSettings,
-) -> Result<MethodDescriptor, SettingsError> {
-    let (pool, shown) = match (&settings.proto, &settings.protoset) {
-        (Some(file), _) => {
-            let compiler = compiled(file, settings.proto_path.as_deref())?;
-            (compiler.descriptor_pool(), file.display().to_string())
-        }
-        (None, Some(file)) => (protoset(file)?, file.display().to_string()),
-        (None, None) => {
-            let error = SettingsError::of("grpc").text(" needs ").name("proto");
-            let error = error.text(" or ").name("protoset").text(" as well");
-            return Err(error.text(", because there is no server to ask for the method"));
-        }
-    };
-    find(name, &pool, &shown)
+/// The descriptors that the settings name.
+pub(super) struct CallSchema {
+    pool: DescriptorPool,
+    /// The file, as shown in messages.
+    shown: String,
+}
+
+impl CallSchema {
+    pub(super) fn of(settings: &LoadSettings) -> Result<CallSchema, SettingsError> {
+        let (pool, shown) = match (&settings.proto, &settings.protoset) {
+            (Some(file), _) => {
+                let compiler = compiled(file, settings.proto_path.as_deref())?;
+                (compiler.descriptor_pool(), file.display())
+            }
+            (None, Some(file)) => (protoset(file)?, file.display()),
+            (None, None) => return Err(undescribed()),
+        };
+        Ok(CallSchema {
+            pool,
+            shown: shown.to_string(),
+        })
+    }
+
+    /// Finds a method.
+    pub(super) fn method(&self, name: &GrpcMethod) -> Result<MethodDescriptor, SettingsError> {
+        find(name, &self.pool, &self.shown)
+    }
+}
+
+/// Returns the error for a method without a description.
+pub(crate) fn undescribed() -> SettingsError {
+    let error = SettingsError::of("grpc").text(" needs ").name("proto");
+    let error = error.text(" or ").name("protoset").text(" as well");
+    error.text(", because there is no server to ask for the method")
 }
 
 /// Compiles the .proto file in the settings. Returns the descriptors of the file and of its

@@ -7,6 +7,7 @@ mod capture;
 mod html;
 mod json_pointer;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use prony_record::Nanos;
@@ -17,6 +18,7 @@ use self::capture::{BodyCheck, CAPTURED_BODY_BYTES_MAX};
 pub(crate) use self::capture::{Capture, CaptureFailure, StepResponse};
 pub(crate) use self::html::page_parts;
 use crate::request::entries::Entries;
+use crate::request::grpc::{CallReader, ResponseDecoder};
 use crate::request::template::{Value, Variable};
 use crate::settings::{JourneyStep, LoadSettings, Repeat, STEPS_MAX, ThinkTime};
 use crate::values::error::SettingsError;
@@ -58,6 +60,8 @@ pub(crate) struct Step {
     /// Indices of the variables that the request contains.
     pub(crate) needs: Vec<usize>,
     pub(crate) body: Option<BodyCheck>,
+    /// Reads the response if the step is a gRPC call.
+    decoder: Option<ResponseDecoder>,
 }
 
 /// A group of adjacent steps, of which one is chosen.
@@ -157,6 +161,7 @@ impl Journey {
                     .map(BodyCheck::new)
                     .transpose()
                     .map_err(within)?,
+                decoder: None,
                 name,
             });
         }
@@ -189,9 +194,26 @@ impl Journey {
         self.steps.len() as u32
     }
 
+    /// Lets the steps that are gRPC calls read their responses as JSON.
+    pub(crate) fn decode_calls(
+        &mut self,
+        steps: &[JourneyStep],
+        calls: Option<&CallReader<'_>>,
+    ) -> Result<(), SettingsError> {
+        for (step, given) in self.steps.iter_mut().zip(steps) {
+            let method = calls.zip(given.grpc.as_ref());
+            let method = method.map(|(calls, name)| calls.method(name)).transpose()?;
+            step.decoder = method.map(|method| method.decoder());
+        }
+        Ok(())
+    }
+
     /// Records in which parts of a step's request the variables are used.
     pub(crate) fn note_uses<'v>(&mut self, step: usize, values: impl Iterator<Item = &'v Value>) {
         for value in values {
+            if let Value::Composed(composed) = value {
+                self.note_uses(step, composed.parts().iter());
+            }
             if let Value::Variable(used) = value
                 && let Some(variable) = self.variables.get_mut(used.index)
             {
@@ -332,10 +354,13 @@ impl Step {
         if self.body.is_none() && self.captures.is_empty() {
             return Ok(());
         }
-        let body = if self.reads_body() {
-            response.decoded_body()
-        } else {
-            Default::default()
+        let body = match &self.decoder {
+            _ if !self.reads_body() => Default::default(),
+            None => response.decoded_body(),
+            Some(decoder) => decoder
+                .json(response.body)
+                .map(Cow::Owned)
+                .map_err(CaptureFailure::Body)?,
         };
         if let Some(check) = &self.body {
             check.judge(&body, response)?;
@@ -499,7 +524,10 @@ fn step_names(steps: &[JourneyStep]) -> Result<Vec<String>, SettingsError> {
                 }
                 name.clone()
             }
-            None => format!("{} {}", step.method(), step.url),
+            None => match &step.grpc {
+                Some(method) => format!("{}{method}", step.url),
+                None => format!("{} {}", step.method(), step.url),
+            },
         };
         let name = prony_record::truncated(&name, NAME_CHARS_MAX).into_owned();
         let mut unique = name.clone();

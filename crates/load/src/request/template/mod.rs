@@ -20,5 +20,5 @@ pub use marks::request_functions;
 pub(crate) use marks::{MarkedPiece, Marks, ValueNames};
 pub(crate) use parse::{TextPiece, parse_pieces};
 pub use parse::{literal, placeholder, request_filters, with_filter};
-pub(crate) use values::{Value, ValueSource};
+pub(crate) use values::{ComposedValue, Value, ValueSource};
 pub(crate) use variables::{Variable, VariableValue, VariableValues};

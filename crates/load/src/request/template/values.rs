@@ -1,5 +1,6 @@
 //! Values that are inserted into requests.
 
+use std::fmt;
 use std::sync::Arc;
 
 use prony_protocol::write_decimal;
@@ -27,6 +28,17 @@ pub(crate) enum Value {
     ListedBody,
     /// A variable of a journey.
     Variable(VariableUse),
+    /// A value that consists of others.
+    Composed(Arc<dyn ComposedValue>),
+}
+
+/// A value that consists of others, such as a message that is encoded for each request.
+pub(crate) trait ComposedValue: fmt::Debug + Send + Sync {
+    /// The values that it consists of.
+    fn parts(&self) -> &[Value];
+
+    /// Appends the value for one request.
+    fn write(&self, source: &mut ValueSource<'_>, out: &mut Vec<u8>);
 }
 
 /// The data that determine the values of one request.
@@ -63,6 +75,7 @@ impl ValueSource<'_> {
             }
             Value::ListedBody => out.extend_from_slice(self.line.body),
             Value::Variable(used) => used.write(self.variables.get(used.index), out),
+            Value::Composed(value) => value.write(self, out),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod connecting;
 mod connections;
 mod generator;
+mod replay;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -11,4 +12,5 @@ pub use connecting::*;
 pub use connections::*;
 pub(super) use generator::stalled;
 pub use generator::*;
+pub use replay::*;
 pub use requests::*;

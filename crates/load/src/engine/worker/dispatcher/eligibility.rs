@@ -33,7 +33,7 @@ enum Eligibility {
     NotNow,
 }
 
-impl Dispatcher {
+impl Dispatcher<'_> {
     /// Takes a free slot for the next request of the spec. With a single target, takes the first
     /// usable slot and parks unusable ones. With several targets, prefers a slot whose connection
     /// already leads to the target, unless each user has its own next request.

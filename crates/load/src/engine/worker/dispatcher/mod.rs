@@ -42,7 +42,7 @@ pub(super) struct Occupancy {
 }
 
 /// Request slots and start times of a worker.
-pub(super) struct Dispatcher {
+pub(super) struct Dispatcher<'run> {
     pub(super) slots: Vec<RequestSlot>,
     /// Counts of slots, by connection.
     occupancy: Vec<Occupancy>,
@@ -55,7 +55,7 @@ pub(super) struct Dispatcher {
     pub(super) eligible_since: Nanos,
     /// Slots whose request is deferred.
     deferred: Vec<u32>,
-    pub(super) pace: Pace,
+    pub(super) pace: Pace<'run>,
     /// True if the load is in the settling part of a slice.
     pub(super) is_settling: bool,
     sequence: Sequence,
@@ -67,8 +67,8 @@ pub(super) struct Dispatcher {
     pub(super) primary_count: u32,
 }
 
-impl Dispatcher {
-    pub(super) fn new(spec: &LoadSpec, shard: Shard, pace: Pace) -> Dispatcher {
+impl<'run> Dispatcher<'run> {
+    pub(super) fn new(spec: &LoadSpec, shard: Shard, pace: Pace<'run>) -> Dispatcher<'run> {
         let primary_count = spec.connections_of(shard);
         let connections = spec.connections_max(shard);
         let streams = spec.transport.protocols.streams;
@@ -266,6 +266,14 @@ impl Dispatcher {
             Pace::OneAtATime { left } => {
                 (*left > 0 && self.pending_count == 0).then(|| Some(self.all_free_since()))
             }
+            Pace::Recorded(feed) => {
+                let next = feed.peek()?;
+                if feed.is_scheduled() {
+                    (next.due <= now).then_some(Some(next.due))
+                } else {
+                    Some(None)
+                }
+            }
         }
     }
 
@@ -288,7 +296,7 @@ impl Dispatcher {
     pub(super) fn next_scheduled(&self) -> Nanos {
         match &self.pace {
             Pace::Open(schedule) => schedule.peek().unwrap_or(Nanos::MAX),
-            Pace::Closed { .. } | Pace::OneAtATime { .. } => Nanos::MAX,
+            Pace::Closed { .. } | Pace::OneAtATime { .. } | Pace::Recorded(_) => Nanos::MAX,
         }
     }
 
@@ -312,7 +320,7 @@ impl Dispatcher {
             {
                 *left -= 1
             }
-            Pace::Closed { .. } | Pace::OneAtATime { .. } => {}
+            Pace::Closed { .. } | Pace::OneAtATime { .. } | Pace::Recorded(_) => {}
         }
     }
 
@@ -331,6 +339,14 @@ impl Dispatcher {
     /// Removes the next scheduled request that is due before this time and counts as unstarted.
     /// Returns its due time and its index in the list.
     pub(super) fn take_unstarted(&mut self, before: Nanos) -> Option<(Nanos, u32)> {
+        if let Pace::Recorded(feed) = &mut self.pace {
+            feed.refill();
+            let next = *feed
+                .peek()
+                .filter(|it| feed.is_scheduled() && it.due < before)?;
+            feed.advance();
+            return Some((next.due, next.form));
+        }
         let Pace::Open(schedule) = &mut self.pace else {
             return None;
         };
@@ -459,6 +475,7 @@ impl Dispatcher {
         match &self.pace {
             Pace::Closed { left } | Pace::OneAtATime { left } => *left == 0,
             Pace::Open(schedule) => schedule.peek().is_none() && spec.span.requests.is_some(),
+            Pace::Recorded(feed) => feed.is_exhausted(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::worker::pace::{LoadCourse, pace};
 use crate::engine::worker::tests::spec;
 
-fn dispatcher(words: &str) -> Dispatcher {
+fn dispatcher(words: &str) -> Dispatcher<'static> {
     let spec = spec(words);
     let shard = spec.shard(0);
     let (pace, _) = pace(&spec, shard, Nanos::MAX, LoadCourse::Whole);
@@ -12,7 +12,7 @@ fn dispatcher(words: &str) -> Dispatcher {
 }
 
 /// Returns the counts of waiting, in-flight, deferred and parked slots.
-fn counts(dispatcher: &Dispatcher, connection: u32) -> [u32; 4] {
+fn counts(dispatcher: &Dispatcher<'_>, connection: u32) -> [u32; 4] {
     let occupancy = dispatcher.occupancy(connection);
     [
         occupancy.waiting,

@@ -423,10 +423,10 @@ pub fn load_facts(record: &Record) -> Vec<(String, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
-    facts.extend(record.replay.as_ref().map(|used| ("log", log(used))));
     let fan_out = record.websocket.as_ref();
     let fan_out = fan_out.filter(|it| it.deliveries + it.deliveries_lost > 0);
     facts.extend(fan_out.map(|used| ("fan-out", deliveries(used))));
+    facts.extend(record.replay.as_ref().map(|used| ("log", log(used))));
     let unawaited = record.websocket.as_ref().filter(|it| it.unawaited > 0);
     facts.extend(unawaited.map(|used| ("unawaited", unawaited_messages(used))));
     facts.extend(record.idle.as_ref().map(|used| ("idle", idle(used))));
@@ -550,9 +550,6 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
-/// Maximum number of reasons that are named for missing idle connections.
-const IDLE_REASONS_MAX: usize = 3;
-
 /// The arrivals of the messages of a fan-out.
 fn deliveries(used: &WebSocketUse) -> String {
     let all = used.deliveries + used.deliveries_lost;
@@ -567,6 +564,9 @@ fn deliveries(used: &WebSocketUse) -> String {
         ),
     }
 }
+
+/// Maximum number of reasons that are named for missing idle connections.
+const IDLE_REASONS_MAX: usize = 3;
 
 /// The messages of WebSockets that no message of the load awaited.
 fn unawaited_messages(used: &WebSocketUse) -> String {

@@ -92,6 +92,8 @@ const REPLAY_EXCLUDES: &[(&str, &str)] = &[
     ("think", "because the log determines the pauses"),
     ("tcp_only", ""),
     ("message", ""),
+    ("message_file", ""),
+    ("messages", ""),
     ("grpc", ""),
     ("method", "because the log has the methods"),
     ("body", ""),

@@ -280,7 +280,7 @@ impl<'run, T: Transport<'run>> Worker<'run, T> {
         counter.begin(&mut self.sink.recorder);
         let now = self.transport.sockets().now();
         self.meter.gap(Nanos::ZERO, now);
-        if !matches!(self.dispatcher.pace, Pace::Open(_)) {
+        if let Pace::Closed { .. } | Pace::OneAtATime { .. } = self.dispatcher.pace {
             // A late start must not count as wait time for connections that are already open.
             self.dispatcher.eligible_since = now;
         }

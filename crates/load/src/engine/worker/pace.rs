@@ -81,7 +81,7 @@ pub(super) fn pace(
     }
 }
 
-fn closed(spec: &LoadSpec, left: u64) -> Pace<'static> {
+fn closed<'run>(spec: &LoadSpec, left: u64) -> Pace<'run> {
     match spec.fan_out {
         Some(_) => Pace::OneAtATime { left },
         None => Pace::Closed { left },
@@ -93,8 +93,7 @@ fn closed(spec: &LoadSpec, left: u64) -> Pace<'static> {
 /// schedule is counted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace<'static> {
     match &spec.model {
-        LoopModel::Closed => closed(spec, u64::MAX),
-        LoopModel::Recorded => Pace::Closed { left: u64::MAX },
+        LoopModel::Closed | LoopModel::Recorded => closed(spec, u64::MAX),
         LoopModel::Open { rate, arrivals } => {
             let until = ScheduleEnd {
                 requests: u64::MAX,

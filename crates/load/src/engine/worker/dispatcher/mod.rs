@@ -263,6 +263,9 @@ impl<'run> Dispatcher<'run> {
             Pace::Closed { left: 0 } => None,
             Pace::Closed { .. } => Some(None),
             Pace::Open(schedule) => schedule.peek().filter(|due| *due <= now).map(Some),
+            Pace::OneAtATime { left } => {
+                (*left > 0 && self.pending_count == 0).then(|| Some(self.all_free_since()))
+            }
             Pace::Recorded(feed) => {
                 let next = feed.peek()?;
                 if feed.is_scheduled() {
@@ -270,9 +273,6 @@ impl<'run> Dispatcher<'run> {
                 } else {
                     Some(None)
                 }
-            }
-            Pace::OneAtATime { left } => {
-                (*left > 0 && self.pending_count == 0).then(|| Some(self.all_free_since()))
             }
         }
     }

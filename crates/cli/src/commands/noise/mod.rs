@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &NoiseArgs) -> Result<Ending, Failure> {
         budget: Some(arguments.duration),
         ..RunSettings::new(out.path().to_owned())
     };
-    let session = Session::open(arguments.progress, None)?;
+    let session = Session::open(arguments.progress)?;
     let interrupt = session.interrupt_experiment()?;
     leftovers::remove_leftovers(session.progress());
     session.progress().line(&format!(

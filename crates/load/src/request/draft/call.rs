@@ -1,13 +1,11 @@
 //! Drafts of gRPC calls: of a load, a line of a list, or a step of a journey.
 
-use super::{DraftSource, Drafter, ListReader, RequestDraft, StepReader, merged};
+use super::{Braces, DraftSource, Drafter, ListReader, RequestDraft, StepReader, merged};
 use crate::request::grpc::{changing_messages, checked_metadata, undescribed};
 use crate::request::template::{DataTable, Marks, ValuePlace};
 use crate::settings::{GrpcMethod, JourneyStep};
 use crate::values::error::SettingsError;
 use crate::values::url_list::ListedRequest;
-
-use super::Braces;
 
 impl Drafter<'_> {
     /// Creates the draft of a gRPC call. `source` has the URL of the server, or none if the server is

@@ -11,11 +11,8 @@ use super::batch_means::{self, NoEstimate, RatioEstimate, Window};
 /// Minimum half-width of a percentile's interval, relative to the percentile: half of the width of
 /// the buckets in which the response times of half seconds are known.
 pub(super) const PERCENTILE_RESOLUTION: f64 = 0.016;
-/// Maximum relative half-width of the intervals that loads without `--precision` show. Wider ones
-/// rest on too few events for their coverage to be known.
-const PLAIN_WIDTH_MAX: f64 = 0.25;
 /// Minimum number of half seconds for intervals without `--precision`.
-const PLAIN_HALF_SECONDS_MIN: usize = 20;
+const PLAIN_HALF_SECONDS_MIN: usize = 60;
 /// Number of requests beyond a percentile below which no interval can bound it.
 const BEYOND_MIN: f64 = 20.0;
 
@@ -53,22 +50,22 @@ pub struct RunSample<'a> {
     pub unsuccessful: u64,
 }
 
-/// Returns the intervals that a load shows without being asked: those of the rate, the median and
-/// the p99, if the load is long enough and they are narrow enough.
+/// Returns the intervals that a load shows without being asked: those of the rate and the median, if
+/// the load is long enough. The p99 of most loads rests on so few independent events that its
+/// intervals are too narrow unless `--precision` chooses the length.
 pub fn plain_intervals(record: &Record) -> Vec<RunInterval> {
+    use IntervalRefusal::{Autocorrelated, Drifting};
+
     if record.history.half_seconds.len() < PLAIN_HALF_SECONDS_MIN || !record.load.stages.is_empty()
     {
         return Vec::new();
     }
-    let metrics = ["rate", "p50", "p99"].into_iter();
+    let metrics = ["rate", "p50"].into_iter();
     let metrics: Vec<RunMetric> = metrics.filter_map(RunMetric::parse).collect();
     let mut intervals = of_record(record, |sample| intervals(sample, &metrics));
-    intervals.retain(|it| match it.refused {
-        None => it
-            .relative_half_width
-            .is_some_and(|width| width <= PLAIN_WIDTH_MAX),
-        Some(IntervalRefusal::Drifting { .. } | IntervalRefusal::Autocorrelated { .. }) => true,
-        Some(_) => false,
+    intervals.retain(|it| {
+        let refused = it.refused.as_ref();
+        refused.is_none_or(|it| matches!(it, Drifting { .. } | Autocorrelated { .. }))
     });
     intervals
 }

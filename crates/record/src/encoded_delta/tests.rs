@@ -102,7 +102,7 @@ fn odd_but_possible_numbers_are_added() {
     let last = BUCKETS as u32 - 1;
     let odd = EncodedDelta {
         span: Some((u64::MAX, 0)),
-        counts: [1; 15],
+        counts: [1; DELTA_COUNTS],
         statuses: vec![(u16::MAX, 1)],
         times: vec![
             EncodedTimes {

@@ -34,9 +34,10 @@ figures! {
     |it, _subject| {
         let named = it.reasons.iter().map(|skipped| {
             let first = skipped.first.iter().map(u64::to_string);
+            let line = if skipped.lines == 1 { "line" } else { "lines" };
             let more = if skipped.lines > skipped.first.len() as u64 { ", …" } else { "" };
             format!(
-                "{} {} (line {}{more})",
+                "{} {} ({line} {}{more})",
                 number::count(skipped.lines),
                 skipped.reason,
                 Vec::from_iter(first).join(", ")

@@ -10,10 +10,7 @@ const BASE: FindingInfo = FindingInfo::BASE;
 
 pub(in crate::finding) const LINES_SKIPPED: FindingInfo = FindingInfo {
     seen: "Lines of the log (`--replay`) were not sent.",
-    severities: &[
-        (Warning, "more than a tenth of the lines"),
-        (Note, "otherwise"),
-    ],
+    severities: &[(Note, ""), (Warning, "more than a tenth of the lines")],
     meaning: "The load is lighter than the recorded traffic. The finding counts the lines by \
               reason, and names the first ones.",
     action: "Allow other methods with `--replay-methods` if the server may be changed. If lines \

@@ -10,7 +10,10 @@ const BASE: FindingInfo = FindingInfo::BASE;
 
 pub(in crate::finding) const LINES_SKIPPED: FindingInfo = FindingInfo {
     seen: "Lines of the log (`--replay`) were not sent.",
-    severities: &[(Note, ""), (Warning, "more than a tenth of the lines")],
+    severities: &[
+        (Note, "a tenth of the lines or fewer"),
+        (Warning, "more than a tenth of the lines"),
+    ],
     meaning: "The load is lighter than the recorded traffic. The finding counts the lines by \
               reason, and names the first ones.",
     action: "Allow other methods with `--replay-methods` if the server may be changed. If lines \

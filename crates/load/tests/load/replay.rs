@@ -160,7 +160,7 @@ fn hosts_of_the_log_are_never_reached() {
         .iter()
         .find(|it| it.id == prony_record::FindingId::LinesSkipped);
     assert!(
-        text.unwrap().text.contains("2 without a path (line 4, 5)"),
+        text.unwrap().text.contains("2 without a path (lines 4, 5)"),
         "{text:?}"
     );
 }

@@ -11,8 +11,8 @@ const BASE: FindingInfo = FindingInfo::BASE;
 pub(in crate::finding) const LINES_SKIPPED: FindingInfo = FindingInfo {
     seen: "Lines of the log (`--replay`) were not sent.",
     severities: &[
+        (Note, "a tenth of the lines or fewer"),
         (Warning, "more than a tenth of the lines"),
-        (Note, "otherwise"),
     ],
     meaning: "The load is lighter than the recorded traffic. The finding counts the lines by \
               reason, and names the first ones.",
@@ -34,9 +34,10 @@ figures! {
     |it, _subject| {
         let named = it.reasons.iter().map(|skipped| {
             let first = skipped.first.iter().map(u64::to_string);
+            let line = if skipped.lines == 1 { "line" } else { "lines" };
             let more = if skipped.lines > skipped.first.len() as u64 { ", …" } else { "" };
             format!(
-                "{} {} (line {}{more})",
+                "{} {} ({line} {}{more})",
                 number::count(skipped.lines),
                 skipped.reason,
                 Vec::from_iter(first).join(", ")

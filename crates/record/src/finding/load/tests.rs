@@ -185,7 +185,7 @@ fn skipped_lines_of_a_log_are_described_by_reason() {
     assert_eq!(
         text(Warning, &skipped),
         "1,201 of 9,000 lines of the log were not sent: 1,200 with a method that is not allowed \
-         (line 3, 17, …); 1 longer than 64 KiB (line 40)."
+         (lines 3, 17, …); 1 longer than 64 KiB (line 40)."
     );
     let unreadable = LogUnreadable {
         lines: 41_000,

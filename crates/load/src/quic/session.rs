@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn only_the_first_retry_is_followed() {
-        let settings = LoadSettings::from_flags("-n 1 --http 3 --insecure");
+        let settings = LoadSettings::from_flags("-n 1 --http 3 --insecure --groups X25519");
         let spec = settings.resolve(Some("https://127.0.0.1:1/")).unwrap();
         let client = QuicClient::new(&spec.tls.as_ref().unwrap().client(1)).unwrap();
         let name = ServerName::try_from("127.0.0.1").unwrap();

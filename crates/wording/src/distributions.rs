@@ -35,14 +35,20 @@ fn sentence(difference: &DistributionDifference) -> String {
     let ranges: Vec<String> = difference
         .ranges
         .iter()
-        .map(|range| {
+        .enumerate()
+        .map(|(place, range)| {
             let direction = match range.direction {
                 TimeDirection::Longer => "longer",
                 TimeDirection::Shorter => "shorter",
             };
             let largest = largest_change(difference, range);
             let percentiles = percentiles(range.from, range.to);
-            format!("{direction} {percentiles}{largest}")
+            let than = if place == 0 {
+                format!(" than those of {against_name}")
+            } else {
+                String::new()
+            };
+            format!("{direction}{than} {percentiles}{largest}")
         })
         .collect();
     let same = difference.percentiles.iter();
@@ -59,7 +65,7 @@ fn sentence(difference: &DistributionDifference) -> String {
         (_, None, _) => String::new(),
     };
     format!(
-        "Compared with {against_name}, the response times of {name} are {}{rest}.",
+        "The response times of {name} are {}{rest}.",
         ranges.join(", and ")
     )
 }
@@ -126,19 +132,19 @@ mod tests {
         let tail = [(50.0, 1.0), (90.0, 1.01), (99.0, 1.1), (99.9, 1.2)];
         assert_eq!(
             difference(&tail, &[(99.0, 99.9, Longer)]),
-            "Compared with old, the response times of new are longer from p99 to p99.9 (p99.9: \
+            "The response times of new are longer than those of old from p99 to p99.9 (p99.9: \
              18.0% to 22.0%), and not distinguishable from p50 to p90."
         );
         let both = [(50.0, 0.9), (90.0, 1.0), (99.0, 1.1)];
         assert_eq!(
             difference(&both, &[(50.0, 50.0, Shorter), (99.0, 99.0, Longer)]),
-            "Compared with old, the response times of new are shorter at p50 (p50: 8.0% to 12.0%), \
+            "The response times of new are shorter than those of old at p50 (p50: 8.0% to 12.0%), \
              and longer at p99 (p99: 8.0% to 12.0%), and not distinguishable at the other \
              percentiles."
         );
         assert_eq!(
             difference(&both[..1], &[(50.0, 50.0, Shorter)]),
-            "Compared with old, the response times of new are shorter at p50 (p50: 8.0% to 12.0%)."
+            "The response times of new are shorter than those of old at p50 (p50: 8.0% to 12.0%)."
         );
         assert_eq!(
             difference(&tail[..2], &[]),

@@ -42,6 +42,10 @@ pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of t
     order. Above: the slices. Below: their ratio in each round, with the 95% interval from the \
     blocks as a band. A neighbor that slows down the machine affects both lines above, but hardly \
     affects the ratio below. Ratios beyond the axis are drawn at its edge.";
+pub(crate) const DISTRIBUTIONS: &str = "Response times relative to those of the reference at each \
+    percentile: the geometric mean over the blocks. The 95% band covers all percentiles together. \
+    It is darker where it excludes no change, so the response times differ there. No verdict \
+    depends on it.";
 pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horizontal line is the \
     goal, and each vertical line a variant's capacity: the mean over the blocks. Values beyond the \
     vertical axis are drawn at its edge; probes at far higher rates are omitted.";

@@ -12,6 +12,7 @@ use crate::explanation::Explanation;
 use crate::function_costs::FunctionTable;
 use crate::gate_result::GateResult;
 use crate::looks::{Look, stored_looks};
+use crate::quantile_band::DistributionDifference;
 use crate::revision::BuiltRevision;
 use crate::round_comparison::RoundComparison;
 use crate::scaling::{self, Scaling};
@@ -74,6 +75,9 @@ pub struct VerdictDocument {
     /// Diagnostic comparisons by the rounds of interleaved blocks, without verdicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<RoundComparison>,
+    /// Differences between the distributions of response times, by percentile, without verdicts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distribution_differences: Vec<DistributionDifference>,
     /// All looks so far; `--resume` continues from them.
     #[serde(default, deserialize_with = "stored_looks")]
     pub looks: Vec<Look>,
@@ -146,7 +150,8 @@ impl VerdictDocument {
     }
 
     /// Combines an experiment's properties with its evaluation. The caller fills in `why`,
-    /// `functions`, `modules`, `waits`, `rounds`, `revisions`, `trial_mode` and `softirq_included`.
+    /// `functions`, `modules`, `waits`, `rounds`, `distribution_differences`, `revisions`,
+    /// `trial_mode` and `softirq_included`.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,
@@ -169,6 +174,7 @@ impl VerdictDocument {
             described: evaluation.described,
             why: Vec::new(),
             rounds: Vec::new(),
+            distribution_differences: Vec::new(),
             functions: Vec::new(),
             modules: Vec::new(),
             waits: Vec::new(),

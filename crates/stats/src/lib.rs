@@ -38,6 +38,7 @@ mod naming;
 mod observable;
 mod observed;
 mod pairing;
+mod quantile_band;
 mod revision;
 mod round_comparison;
 mod rounds;
@@ -71,6 +72,10 @@ pub use metric::{Direction, Metric, MetricRole, Scale, Unit, UnknownMetric};
 pub use movement::Movement;
 pub use naming::{is_named_with_factor, level_name};
 pub use observed::of_record;
+pub use quantile_band::{
+    DifferingRange, DistributionDifference, PERCENTILES, PercentileRatio, PercentileTimes,
+    TimeDirection, TrialTimes, compare_distributions, percentile_times,
+};
 pub use revision::{BuiltRevision, WorktreeChanges};
 pub use round_comparison::{RoundComparison, RoundMetric};
 pub use rounds::{RoundRatio, RoundValues, compare_rounds, round_ratios};

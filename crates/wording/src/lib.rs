@@ -10,6 +10,7 @@ pub mod capacity;
 mod change;
 mod comparisons;
 pub mod conditions;
+mod distributions;
 mod effects;
 pub mod entries;
 mod functions;
@@ -32,6 +33,7 @@ pub use change::Change;
 pub use comparisons::{
     Claim, claim, compose_evaluation, moved_noun, movement, undecided_cost, withheld_reason,
 };
+pub use distributions::compose_distributions;
 pub use functions::changed_function;
 pub use gates::gate_results;
 pub use rounds::compose_rounds;

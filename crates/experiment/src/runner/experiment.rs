@@ -25,8 +25,8 @@ use super::{
     CommonFailure, ExperimentEvent, FailedTrial, Forecast, Interrupt, TrialError, TrialResult,
 };
 use super::{
-    entries, findings, function_costs, noise, protocols, response_findings, rounds, service_cpu,
-    why,
+    distributions, entries, findings, function_costs, noise, protocols, response_findings, rounds,
+    service_cpu, why,
 };
 use crate::schedule;
 
@@ -621,6 +621,10 @@ impl<'a> Experiment<'a> {
         };
         let mut rounds = rounds::compare(&self.design, &evaluation, self.stored.counted_results());
         prony_wording::compose_rounds(&mut rounds);
+        let counted = self.stored.counted_results();
+        let mut distribution_differences =
+            distributions::compare(&self.design, &evaluation, counted);
+        prony_wording::compose_distributions(&mut distribution_differences);
         prony_wording::compose_evaluation(&self.design, &mut evaluation);
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
@@ -635,6 +639,7 @@ impl<'a> Experiment<'a> {
             modules,
             waits,
             rounds,
+            distribution_differences,
             revisions: self.stored.revisions().to_vec(),
             trial_mode: self.stored.trial_mode().cloned(),
             softirq_included,

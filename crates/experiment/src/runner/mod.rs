@@ -6,6 +6,7 @@
 
 mod agent_load;
 mod block_error;
+mod distributions;
 mod entries;
 mod event;
 mod experiment;

@@ -54,7 +54,7 @@ const BLOCK_GAP: f64 = 2.0;
 /// Fraction of the rounds that may be beyond each end of the ratio's axis.
 const BEYOND_SHARE: f64 = 0.02;
 /// Ratios above this are printed as factors, because a percentage would exceed 100%.
-const FACTOR_ABOVE: f64 = 2.0;
+pub(super) const FACTOR_ABOVE: f64 = 2.0;
 
 fn draw(canvas: &mut Canvas, size: DrawingSize, lines: &RoundLines) -> f64 {
     let points_max = if size.is_narrow() { 150 } else { 360 };
@@ -195,7 +195,7 @@ fn extent(interval: Option<(f64, f64)>, blocks: &[RoundBlock]) -> (f64, f64) {
 }
 
 /// Formats a ratio for the axis: `+10%`, or `2.5 ×`.
-fn change(ratio: f64, is_factor: bool) -> String {
+pub(super) fn change(ratio: f64, is_factor: bool) -> String {
     let rounded = |value: f64| (value * 1e3).round() / 1e3;
     if is_factor {
         return format!("{} ×", rounded(ratio));

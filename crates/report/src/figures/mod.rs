@@ -2,6 +2,7 @@
 
 mod completions;
 mod cpu;
+mod distributions;
 mod flame;
 mod forest;
 mod history;
@@ -14,6 +15,7 @@ mod times;
 
 pub(crate) use completions::until_done;
 pub(crate) use cpu::cpu;
+pub(crate) use distributions::distribution_difference;
 pub use flame::collapsed_stacks;
 pub(crate) use flame::flames;
 pub(crate) use forest::forest;

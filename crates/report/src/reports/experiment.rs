@@ -30,6 +30,8 @@ const TERMINAL_CHANGES_MAX: usize = 5;
 const TERMINAL_FUNCTIONS_MAX: usize = 10;
 /// Maximum number of comparisons whose rounds are drawn.
 const ROUNDS_MAX: usize = 8;
+/// Maximum number of comparisons whose distributions are drawn.
+const DISTRIBUTIONS_MAX: usize = 8;
 /// Maximum number of explained differences whose tables the page shows expanded.
 const UNFOLDED_WHYS_MAX: usize = 3;
 
@@ -61,6 +63,7 @@ impl Document {
         // Without a complete block, tables have no values.
         if verdict.blocks > 0 {
             results(&mut document, verdict);
+            document.push(distributions(verdict));
         }
         if let Some(table) = revisions_table(verdict) {
             document.push(Section::new("Revisions").with(Everyone, Block::Table(table)));
@@ -199,6 +202,29 @@ fn overview(verdict: &VerdictDocument) -> Section {
         .intro(captions::MEANS)
         .with(Everyone, Block::Table(variants_table(verdict)))
         .with(Everyone, note)
+}
+
+/// The differences between the distributions of response times. A terminal shows only sentences,
+/// and none if there are many.
+fn distributions(verdict: &VerdictDocument) -> Section {
+    let mut section = Section::new("Response times by percentile").untitled_on_terminal();
+    let differences = &verdict.distribution_differences;
+    if !differences.is_empty() {
+        section = section.intro(captions::DISTRIBUTIONS);
+    }
+    let sentences = if differences.len() <= HEADER_SENTENCES_MAX {
+        Everyone
+    } else {
+        Files
+    };
+    for (place, one) in differences.iter().enumerate() {
+        section = section.with(sentences, Block::Note(one.text.clone()));
+        if place < DISTRIBUTIONS_MAX {
+            let figure = figures::distribution_difference(verdict, one);
+            section = section.with(Pages, Block::Chart(figure));
+        }
+    }
+    section
 }
 
 fn effects(document: &mut Document, verdict: &VerdictDocument) {

@@ -72,6 +72,7 @@ fn every_chart_of_the_page_is_a_file() {
     let files = svg::render(&Document::of_experiment(&experiment("demo")));
     let expected = [
         "request-rate-against-the-reference.svg",
+        "response-times-by-percentile-tcp-against-unix.svg",
         "cpu.svg",
         "completions-over-time.svg",
         "response-times.svg",

@@ -31,12 +31,12 @@ fn pages() -> Vec<Page> {
         (
             "gunicorn-sockets",
             "native, unix is the fastest of 4 variants",
-            4,
+            7,
         ),
         (
             "demo",
             "tcp is 22.9% slower than unix95% interval 20.1% to 25.7%",
-            4,
+            5,
         ),
         (
             "errors",
@@ -46,13 +46,13 @@ fn pages() -> Vec<Page> {
         (
             "ciphers",
             "No difference from aes-128 has been established yet.",
-            4,
+            6,
         ),
-        ("portable", "Of 6 comparisons:", 5),
+        ("portable", "Of 6 comparisons:", 11),
         (
             "interleaved",
             "new is 7.5% faster than old95% interval 6.1% to 8.9%",
-            5,
+            6,
         ),
     ];
     let experiments = experiments

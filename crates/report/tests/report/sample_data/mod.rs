@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 
 use prony_record::{EntryResults, Finding, LoadInfo, Record};
 use prony_stats::{
-    Bottleneck, BottleneckKind, Comparison, Design, Evaluation, ExperimentInfo, Explanation,
-    Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole, OneSidedFinding,
-    RoundComparison, RoundMetric, RoundValues, Trials, Values, Verdict, VerdictDocument,
-    WithheldBecause, changed_cost, compare_rounds, evaluate,
+    Bottleneck, BottleneckKind, Comparison, Design, DistributionDifference, Evaluation,
+    ExperimentInfo, Explanation, Factor, Levels, Metric, MetricRole, MovedMetric, MovementRole,
+    OneSidedFinding, PERCENTILES, RoundComparison, RoundMetric, RoundValues, TrialTimes, Trials,
+    Values, Verdict, VerdictDocument, WithheldBecause, changed_cost, compare_distributions,
+    compare_rounds, evaluate,
 };
 use serde_json::json;
 
@@ -97,6 +98,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     let mut order = Vec::new();
     let mut rounds = vec![RoundValues::new(); variants.len()];
     let mut records = vec![Vec::new(); variants.len()];
+    let mut times = Vec::new();
     for block in 1..=sample_data.blocks {
         let shared = noise.around(0.01);
         let mut names: Vec<String> = (0..variants.len()).map(|v| design.name_of(v)).collect();
@@ -147,6 +149,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
                 });
                 fs::write(folder.join("trial.json"), format!("{trial}\n"))?;
             }
+            times.push(trial_times((block, place), &server));
             trials.add(block, place, values);
             records[place].push(record);
         }
@@ -158,14 +161,37 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     prony_wording::compose_evaluation(&design, &mut evaluation);
     let mut rounds = compare_rounds(&design, &evaluation, RoundMetric::RatePerS, &rounds);
     prony_wording::compose_rounds(&mut rounds);
+    let mut differences = match sample_data.goals {
+        [] => compare_distributions(&design, &evaluation, &times),
+        _ => Vec::new(),
+    };
+    prony_wording::compose_distributions(&mut differences);
     write_document(
         dir,
         sample_data,
         &design,
         evaluation,
-        (rounds, order),
+        (rounds, differences, order),
         &records,
     )
+}
+
+/// Response times of a trial, log-normal with the server's p50 and p99. p99.9 is unknown.
+fn trial_times((block, variant): (u32, usize), server: &Server) -> TrialTimes {
+    const DEVIATIONS: [f64; PERCENTILES.len() - 1] = [
+        -2.326, -1.645, -1.282, -0.842, -0.524, -0.253, 0.0, 0.253, 0.524, 0.842, 1.282, 1.645,
+        2.326,
+    ];
+    let deviation = (server.p99_us / server.p50_us).ln() / 2.326;
+    let mut times = [None; PERCENTILES.len()];
+    for (time, place) in times.iter_mut().zip(DEVIATIONS) {
+        *time = Some(server.p50_us * (place * deviation).exp());
+    }
+    TrialTimes {
+        block,
+        variant,
+        times,
+    }
 }
 
 /// Writes everything except the trials.
@@ -174,7 +200,11 @@ fn write_document(
     sample_data: &SampleExperiment,
     design: &Design,
     evaluation: Evaluation,
-    (rounds, order): (Vec<RoundComparison>, Vec<Vec<String>>),
+    (rounds, distribution_differences, order): (
+        Vec<RoundComparison>,
+        Vec<DistributionDifference>,
+        Vec<Vec<String>>,
+    ),
     entries: &[Vec<Record>],
 ) -> std::io::Result<()> {
     let about = ExperimentInfo {
@@ -198,6 +228,7 @@ fn write_document(
     let document = VerdictDocument {
         why,
         rounds,
+        distribution_differences,
         ..document
     };
     let pretty = |value: &serde_json::Value| format!("{value:#}\n");

@@ -555,6 +555,8 @@ fn http3_survives_a_link_that_loses_packets() {
         assert!(record.totals.ok > 32, "{id}: {:?}", record.totals);
         assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
         let quic = record.quic.unwrap();
-        assert_eq!(quic.packets_lost > 0, is_lossy, "{id}: {quic:?}");
+        // On a busy machine, packets that are only late count as lost, too. The link loses 5%.
+        let share = quic.packets_lost as f64 / quic.packets_sent as f64;
+        assert_eq!(share > 0.01, is_lossy, "{id}: {quic:?}");
     }
 }

@@ -32,3 +32,9 @@ impl Tool {
         Tool::ALL.into_iter().find(|tool| tool.name() == name)
     }
 }
+
+/// Key exchange groups that ab, siege and wrk offer: those of OpenSSL before 3.5, with which systems
+/// build them, as far as the engine has them. Their handshakes would cost more otherwise.
+pub(crate) fn openssl_groups() -> Vec<String> {
+    ["X25519", "P-256", "P-384"].map(str::to_owned).to_vec()
+}

@@ -61,7 +61,8 @@ pub(super) fn load_kind(figures: &LoadFigures, width: u16) -> String {
     let info = &figures.info;
     let mut parts = vec![match (info.rate_per_s, info.stages.as_slice()) {
         (Some(rate), _) => format!("open loop, {}", info.rate_unit().rate(rate)),
-        (None, []) => format!("{} loop", info.model),
+        (None, []) if info.replay.is_some() => format!("{} loop", info.model),
+        (None, []) => "closed loop".to_owned(),
         (None, stages) => format!(
             "open loop, {}",
             number::rate_stages(stages, info.rate_unit())

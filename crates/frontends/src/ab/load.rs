@@ -7,6 +7,7 @@ use prony_load::{HttpProxy, HttpVersion, LoadSettings, Notation, StatusSet, TlsV
 use super::arguments::AbArguments;
 use super::secured;
 use crate::session::PUBLIC;
+use crate::tool::openssl_groups;
 
 /// Maximum connect timeout, whatever the value of `-s`. It is about as long as TCP itself retries.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(130);
@@ -34,6 +35,7 @@ pub(super) fn engine_settings(arguments: &AbArguments) -> LoadSettings {
         tls_min: arguments.tls,
         tls_max: arguments.tls,
         ciphers: ciphers(arguments),
+        groups: openssl_groups(),
         cert: arguments.certificate.clone(),
         key: arguments.certificate.clone(),
         ..LoadSettings::from_environment()

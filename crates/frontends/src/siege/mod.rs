@@ -41,7 +41,7 @@ use self::user::SharedSettings;
 use self::verbose::LinePrinter;
 use crate::output::{complain, print, print_error};
 use crate::session::{self, ToolEnding, ToolSession};
-use crate::tool::Tool;
+use crate::tool::{Tool, openssl_groups};
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -183,6 +183,7 @@ fn engine_settings(settings: &SiegeSettings) -> Result<LoadSettings, SettingsErr
         connect_timeout: Some(timeout),
         // Like siege, don't verify certificates.
         insecure: true,
+        groups: openssl_groups(),
         cert: settings.certificate.clone(),
         // The file with the certificate may also contain the key.
         key: settings.key.clone().or(settings.certificate.clone()),

@@ -19,6 +19,7 @@ use super::request;
 use super::url::WrkUrl;
 use crate::output::system_message;
 use crate::session::{self, ToolSession};
+use crate::tool::openssl_groups;
 
 /// Connect timeout. It is longer than the system's own limit, because wrk sets none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -82,6 +83,7 @@ fn engine_settings(arguments: &WrkArguments) -> LoadSettings {
         connect_timeout: Some(CONNECT_TIMEOUT),
         expect_status: Some(StatusSet::all()),
         insecure: true,
+        groups: openssl_groups(),
         sni: arguments.url.is_tls().then(|| arguments.url.0.host.clone()),
         ..LoadSettings::from_environment()
     }

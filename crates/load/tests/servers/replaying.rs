@@ -1,12 +1,15 @@
 //! The access log of one nginx, replayed against another.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use prony_record::{Outcome, Record};
 
 use crate::nginx;
 use crate::server::{Server, Transport};
 
+/// Time after which a log is taken to be complete.
+const LOG_TIMEOUT: Duration = Duration::from_secs(20);
 const LOGGED: &str = "access_log {folder}/access.log combined;";
 
 /// Starts an nginx that logs its requests.
@@ -14,12 +17,19 @@ fn logging(more: &str) -> Server {
     nginx::start(&format!("{LOGGED} {more}"))
 }
 
-/// Returns the method, the target and the version of each request that a server logged, sorted.
-fn logged(server: &Server, format: fn(&str) -> String) -> Vec<String> {
-    let text = std::fs::read_to_string(server.site.path("access.log")).unwrap();
-    let mut lines: Vec<String> = text.lines().map(format).collect();
-    lines.sort();
-    lines
+/// Returns the request line and the status of each request that a server logged, sorted. Waits until
+/// there are `count` of them, because nginx writes a line when the response has been received.
+fn logged(server: &Server, count: u64) -> Vec<String> {
+    let began = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(server.site.path("access.log")).unwrap();
+        let mut lines: Vec<String> = text.lines().map(request).collect();
+        if lines.len() as u64 >= count || began.elapsed() > LOG_TIMEOUT {
+            lines.sort();
+            return lines;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Returns the request line and the status of a line in the format `combined`.
@@ -47,7 +57,7 @@ fn every_request_of_an_nginx_log_reaches_another_nginx_once() {
     let one = logging("");
     assert_eq!(make_log(&one).totals.started, 400);
     let log = one.site.path("access.log");
-    let expected = logged(&one, request);
+    let expected = logged(&one, 400);
     let posts = expected.iter().filter(|it| it.starts_with("POST")).count();
     assert_eq!((expected.len(), posts), (400, 40));
     for (words, requests) in [
@@ -68,7 +78,7 @@ fn every_request_of_an_nginx_log_reaches_another_nginx_once() {
         if requests < 400 {
             expected.retain(|it| !it.starts_with("POST"));
         }
-        let seen = logged(&other, request);
+        let seen = logged(&other, requests);
         let version = |it: &String| it.replace("HTTP/2.0", "HTTP/1.1");
         assert_eq!(
             seen.iter().map(version).collect::<Vec<_>>(),

@@ -92,7 +92,7 @@ impl Session {
         self.metrics.as_ref()
     }
 
-    /// Shows the final results of a load to whoever monitors it.
+    /// Sends the final results of a load to the dashboard and to monitoring systems.
     pub(crate) fn end_load(&self, record: &Record) {
         if let Some(metrics) = &self.metrics {
             metrics.end_load(record);

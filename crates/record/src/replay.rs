@@ -12,7 +12,7 @@ pub struct ReplayInfo {
     pub speed: Option<f64>,
 }
 
-/// What a load found in its log. All counts include the warm-up.
+/// Counts of the log of a load. All include the warm-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReplayUse {
     /// Number of lines that were read, or of entries of a HAR file.

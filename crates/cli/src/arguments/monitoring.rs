@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use prony_record::quantity;
 
-/// Where the results of a running load or experiment are shown or sent.
+/// Destinations of the results of a running load or experiment.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Monitoring")]
 pub(crate) struct MonitoringArgs {

@@ -36,7 +36,7 @@ pub(super) struct Dashboard {
 #[derive(Default)]
 struct DashboardState {
     page: String,
-    /// What happens now, as a line above the page.
+    /// Status line above the page: the running load, or the last one.
     status: String,
     /// Number of the page's renderings.
     version: u64,
@@ -127,10 +127,15 @@ impl DashboardState {
     fn render(&mut self, records: &Mutex<ServedRecords>) {
         let (running, last, phase) = {
             let records = lock(records);
-            let running = records.running();
-            let last = records.last.clone().filter(|_| running.is_none());
+            let (running, last) = (records.running.clone(), records.last.clone());
             (running, last, records.phase.clone())
         };
+        let running = running.and_then(|(labels, running_load)| {
+            let findings = running_load.findings();
+            let record = running_load.record()?;
+            Some((labels, Record { findings, ..record }))
+        });
+        let last = last.filter(|_| running.is_none());
         let described = |(labels, record): &(Labels, Record)| {
             let variant = labels.iter().find(|(name, _)| name == "variant");
             let variant = variant.map_or(String::new(), |(_, name)| format!("{name}, "));

@@ -22,11 +22,9 @@ pub(super) struct ServedRecords {
 
 impl ServedRecords {
     /// Returns the record that the running load would have if it ended now.
-    pub(super) fn running(&self) -> Option<(Labels, Record)> {
+    fn running(&self) -> Option<(Labels, Record)> {
         let (labels, running_load) = self.running.as_ref()?;
-        let mut record = running_load.record()?;
-        record.findings = running_load.findings();
-        Some((labels.clone(), record))
+        Some((labels.clone(), running_load.record()?))
     }
 
     /// Returns the metrics of all loads, or `None` if no load has begun.

@@ -310,7 +310,7 @@ pub(crate) struct DueRequest<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// What was found in a log.
+/// Counts of a log's lines, and the error that ended its reading, if any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReplayLog {
     /// Number of lines, or of entries of a HAR file.

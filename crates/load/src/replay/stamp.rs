@@ -63,8 +63,8 @@ impl Stamp {
         Stamp::new(seconds - zone(rest)?, fraction)
     }
 
-    /// Parses a number of seconds since 1970, also with a fraction, or of milliseconds,
-    /// microseconds or nanoseconds, which its size tells apart.
+    /// Parses a number of seconds since 1970, also with a fraction, or of milliseconds, microseconds
+    /// or nanoseconds. The size of the number determines the unit.
     pub(super) fn epoch(text: &[u8]) -> Option<Stamp> {
         let mut parts = text.splitn(2, |byte| *byte == b'.');
         let whole = number(parts.next()?)?;

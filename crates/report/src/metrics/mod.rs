@@ -57,7 +57,7 @@ pub enum MetricKind {
 /// A value of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What the value belongs to.
+    /// Labels that distinguish the value from the metric's others.
     pub labels: Labels,
     /// The value so far.
     pub value: PointValue,

@@ -405,7 +405,7 @@ impl Socket {
     }
 }
 
-/// What an event of the frames means for the WebSocket as a whole.
+/// Step of a WebSocket that a frame completes.
 enum SocketStep {
     /// A message is complete.
     Message,
